@@ -1,0 +1,171 @@
+#include "column.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace tbhub {
+namespace {
+
+constexpr size_t kPointBytes = 24;  // room for a value of either width
+constexpr uint32_t kFirstChunk = 16;
+constexpr uint32_t kLargeChunk = 4096;
+constexpr size_t kPooledChunks = 256;  // 24 MiB
+
+class Pool {
+ public:
+  uint8_t* take() {
+    {
+      std::lock_guard guard(lock_);
+      if (!free_.empty()) {
+        uint8_t* memory = free_.back();
+        free_.pop_back();
+        return memory;
+      }
+    }
+    Array<uint8_t> fresh;
+    resize_array(fresh, kLargeChunk * kPointBytes);
+    return fresh.release();
+  }
+
+  void give(uint8_t* memory) {
+    {
+      std::lock_guard guard(lock_);
+      if (free_.size() < kPooledChunks) {
+        free_.push_back(memory);
+        return;
+      }
+    }
+    std::free(memory);
+  }
+
+ private:
+  std::mutex lock_;
+  std::vector<uint8_t*> free_;
+};
+
+Pool& pool() {
+  static Pool* const instance = new Pool;  // outlives every column
+  return *instance;
+}
+
+}  // namespace
+
+void Column::seal() {
+  if (!chunks_.empty()) chunks_.back().size = used_;
+}
+
+void Column::add_chunk() {
+  seal();
+  // 16, 128, 1024, then 4096: a file of a million tags stays small, a long series is quick.
+  const uint32_t capacity = chunks_.empty() ? kFirstChunk : std::min(kLargeChunk, capacity_ * 8);
+  uint8_t* memory;
+  if (capacity == kLargeChunk) {
+    memory = pool().take();
+  } else {
+    Array<uint8_t> small;
+    resize_array(small, capacity * kPointBytes);
+    memory = small.release();
+  }
+  chunks_.push_back({memory, capacity, 0, is_double_});
+  steps_ = chunks_.back().steps();
+  wall_times_ = chunks_.back().wall_times();
+  values_ = chunks_.back().values();
+  used_ = 0;
+  capacity_ = capacity;
+}
+
+void Column::push_slow(int64_t step, double wall_time, double value, bool is_double) {
+  const bool widens = is_double && !is_double_;
+  if (widens) is_double_ = true;
+  if (used_ == capacity_ || widens) add_chunk();
+  steps_[used_] = step;
+  wall_times_[used_] = wall_time;
+  if (is_double_) values_[used_] = value;
+  else reinterpret_cast<float*>(values_)[used_] = static_cast<float>(value);
+  ++used_;
+}
+
+void Column::purge(int64_t step) {
+  seal();
+  for (Chunk& chunk : chunks_) {
+    int64_t* const steps = chunk.steps();
+    auto* const floats = reinterpret_cast<float*>(chunk.values());
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < chunk.size; ++i) {
+      if (steps[i] >= step) continue;
+      steps[kept] = steps[i];
+      chunk.wall_times()[kept] = chunk.wall_times()[i];
+      if (chunk.is_double) chunk.values()[kept] = chunk.values()[i];
+      else floats[kept] = floats[i];
+      ++kept;
+    }
+    chunk.size = kept;
+  }
+  if (!chunks_.empty()) used_ = chunks_.back().size;
+}
+
+// Whether steps are first, first + stride, first + 2 stride, …; the column is sealed.
+bool Column::steps_are_even(int64_t& first, int64_t& stride) const {
+  bool has_first = false, has_stride = false;
+  uint64_t expected = 0;  // unsigned: may wrap around
+  for (const Chunk& chunk : chunks_) {
+    const int64_t* const steps = chunk.steps();
+    uint32_t i = 0;
+    for (; i < chunk.size && !has_stride; ++i) {
+      if (has_first) {
+        stride = static_cast<int64_t>(static_cast<uint64_t>(steps[i]) - static_cast<uint64_t>(first));
+        has_stride = true;
+      } else {
+        first = steps[i];
+        has_first = true;
+      }
+      expected = static_cast<uint64_t>(steps[i]) + static_cast<uint64_t>(stride);
+    }
+    bool even = true;
+    const uint32_t from = i;
+    for (; i < chunk.size; ++i)
+      even &= static_cast<uint64_t>(steps[i]) == expected + (i - from) * static_cast<uint64_t>(stride);
+    if (!even) return false;
+    expected += (chunk.size - from) * static_cast<uint64_t>(stride);
+  }
+  return true;
+}
+
+Points Column::collect() {
+  seal();
+  Points points;
+  for (const Chunk& chunk : chunks_) points.size += chunk.size;
+  const bool even = steps_are_even(points.first_step, points.stride);
+  const size_t point_bytes = (even ? 0 : sizeof(int64_t)) + sizeof(double) +
+                             (is_double_ ? sizeof(double) : sizeof(float));
+  points.memory = allocate_piece(std::max<size_t>(1, points.size * point_bytes));
+  auto* wall_times = reinterpret_cast<double*>(points.memory.get());
+  auto* steps = reinterpret_cast<int64_t*>(wall_times + points.size);
+  auto* doubles = reinterpret_cast<double*>(steps + (even ? 0 : points.size));
+  auto* floats = reinterpret_cast<float*>(doubles);
+  points.wall_times = wall_times;
+  if (!even) points.steps = steps;
+  if (is_double_) points.doubles = doubles;
+  else points.floats = floats;
+  for (const Chunk& chunk : chunks_) {
+    if (!even) steps = std::copy_n(chunk.steps(), chunk.size, steps);
+    wall_times = std::copy_n(chunk.wall_times(), chunk.size, wall_times);
+    const auto* narrow = reinterpret_cast<const float*>(chunk.values());
+    if (chunk.is_double) doubles = std::copy_n(chunk.values(), chunk.size, doubles);
+    else if (is_double_) doubles = std::copy_n(narrow, chunk.size, doubles);
+    else floats = std::copy_n(narrow, chunk.size, floats);
+  }
+  clear();
+  return points;
+}
+
+void Column::clear() {
+  for (const Chunk& chunk : chunks_) {
+    if (chunk.capacity == kLargeChunk) pool().give(chunk.memory);
+    else std::free(chunk.memory);
+  }
+  chunks_.clear();
+  used_ = capacity_ = 0;
+}
+
+}  // namespace tbhub

@@ -1,0 +1,36 @@
+// A file opened for reading, closed when done with. Errors are std::system_error.
+//
+// Reads are by pread and never by memory map: a map of a file that shrinks kills the process.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+
+namespace tbhub {
+
+class File {
+ public:
+  explicit File(const char* path) : fd_(::open(path, O_RDONLY | O_CLOEXEC)) {
+    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), path);
+  }
+  ~File() { ::close(fd_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  size_t read(uint8_t* to, size_t size, uint64_t offset) {
+    for (;;) {
+      const ssize_t got = ::pread(fd_, to, size, static_cast<off_t>(offset));
+      if (got >= 0) return static_cast<size_t>(got);
+      if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "read");
+    }
+  }
+
+ private:
+  int fd_;
+};
+
+}  // namespace tbhub

@@ -1,0 +1,1 @@
+"""Writing tfevents: SummaryWriter and what it is made of."""
