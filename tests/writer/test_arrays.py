@@ -1,4 +1,5 @@
 import math
+import os
 import subprocess
 import sys
 from decimal import Decimal
@@ -16,6 +17,11 @@ from tbhub.writer.arrays import to_array, to_float, to_step
 
 WHERE = "add_scalar('loss')"
 NUMERIC = hnp.scalar_dtypes().filter(lambda dtype: dtype.kind in "biufc")
+
+
+def kind(value):
+    """A name for a parameter that is the same in every process."""
+    return type(value).__name__
 
 
 class TensorFlowLike:
@@ -73,7 +79,7 @@ ONE_AND_A_HALF = [
 ]
 
 
-@pytest.mark.parametrize("value", ONE_AND_A_HALF, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("value", ONE_AND_A_HALF, ids=kind)
 def test_one_number_from_anything(value):
     result = to_float(value, WHERE)
     assert result == 1.5
@@ -105,7 +111,7 @@ def test_special_values_are_kept(value):
 @pytest.mark.parametrize(
     "value",
     ["1.5", b"1.5", None, 1j, np.complex64(1j), {}, object(), ["1"], np.str_("1"), np.array(["1"])],
-    ids=repr,
+    ids=kind,
 )
 def test_what_is_no_number_is_refused_by_name(value):
     with pytest.raises(TypeError, match=r"^add_scalar\('loss'\): expected one number, got "):
@@ -151,7 +157,7 @@ def test_a_tensor_without_data_is_refused():
         (2**63 - 1, 2**63 - 1),
         (-(2**63), -(2**63)),
     ],
-    ids=repr,
+    ids=kind,
 )
 def test_steps(step, expected):
     result = to_step(step, WHERE)
@@ -167,7 +173,7 @@ def test_impossible_steps_are_refused(step):
         to_step(step, WHERE)
 
 
-@pytest.mark.parametrize("step", [[1], (1,), {}, 1j, object()], ids=repr)
+@pytest.mark.parametrize("step", [[1], (1,), {}, 1j, object()], ids=kind)
 def test_steps_of_the_wrong_type_are_refused(step):
     with pytest.raises(TypeError, match=r"^add_scalar\('loss'\): expected a whole number as step"):
         to_step(step, WHERE)
@@ -252,7 +258,7 @@ def test_a_tensor_elsewhere_is_fetched():
     assert to_array([OnAnotherDevice(), OnAnotherDevice()], WHERE).tolist() == [[1.5], [1.5]]
 
 
-@pytest.mark.parametrize("value", [3, 2.5, True, 1j, np.float32(2)], ids=repr)
+@pytest.mark.parametrize("value", [3, 2.5, True, 1j, np.float32(2)], ids=kind)
 def test_numbers_become_arrays_without_axes(value):
     array = to_array(value, WHERE)
     assert array.shape == ()
@@ -278,7 +284,7 @@ def test_numbers_become_arrays_without_axes(value):
         np.array(["2020-01-01"], dtype="datetime64[D]"),
         np.zeros(2, dtype=[("x", "f4")]),
     ],
-    ids=repr,
+    ids=kind,
 )
 def test_what_is_no_array_of_numbers_is_refused(value):
     with pytest.raises(TypeError, match=r"^add_scalar\('loss'\): "):
@@ -292,4 +298,5 @@ def test_plain_numbers_do_not_load_numpy():
         "assert to_float(0.5, 'x') == 0.5 and to_float(1, 'x') == 1 and to_step(3, 'x') == 3\n"
         "assert 'numpy' not in sys.modules and 'torch' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)

@@ -1,0 +1,1 @@
+"""The tfevents format: its messages, its files, what can be wrong with them."""

@@ -1,5 +1,4 @@
 import io
-import sys
 import types
 
 import matplotlib
@@ -63,11 +62,10 @@ def test_the_figure_keeps_its_canvas_and_needs_no_pyplot():
 
 
 def test_plotly_without_kaleido_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "kaleido", None)
+    figure = pytest.importorskip("plotly.graph_objects").Figure()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    graph_objects = pytest.importorskip("plotly.graph_objects")
     with pytest.raises(ImportError, match="pip install kaleido"):
-        figure_to_image(graph_objects.Figure())
+        figure_to_image(figure)
 
 
 def test_plotly_with_kaleido(monkeypatch):

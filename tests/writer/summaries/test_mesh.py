@@ -60,7 +60,7 @@ def test_metadata_as_tensorboard():
         ({"vertices": np.zeros((5, 2))}, ValueError, r"vertices must have the shape"),
         ({"vertices": np.zeros(3)}, ValueError, r"vertices must have the shape .* got \(3,\)"),
         ({"vertices": None}, TypeError, "vertices"),
-        ({"vertices": np.zeros((5, 3), dtype=complex)}, TypeError, "must be real numbers"),
+        ({"vertices": np.zeros((5, 3), dtype=complex)}, TypeError, "vertices must be real numbers"),
         ({"vertices": VERTICES, "faces": np.zeros((4, 4))}, ValueError, "faces must have"),
         ({"vertices": VERTICES, "colors": np.zeros((4, 3))}, ValueError, "colors of shape"),
         ({"vertices": VERTICES, "config_dict": "fov"}, TypeError, "config_dict must be a dict"),

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from tbhub.events import schema
 from tbhub.writer.arrays import to_array
 
-_LOUDEST = np.iinfo(np.int16).max
+# Samples are scaled to 32 bits and cut to 16, as libsndfile does. The limits are the ends of
+# that range; the upper one is the last number a float32 can tell from 2**31.
+_SCALE = 2.0**31
+_LOWEST, _HIGHEST = -(2.0**31), 2.0**31 - 2**7
 
 
 def audio(tag: str, tensor: object, sample_rate: int = 44100) -> Any:
@@ -63,8 +66,8 @@ def _frames_first(array: NDArray[Any], where: str) -> NDArray[Any]:
 
 
 def _to_pcm(samples: NDArray[Any], where: str) -> NDArray[np.int16]:
-    """Little-endian 16-bit samples, rounded to the nearest; NaN is silence."""
-    if samples.dtype == np.int16:
+    """Little-endian 16-bit samples; NaN is silence."""
+    if samples.dtype.kind == "i" and samples.dtype.itemsize == 2:
         return samples.astype("<i2", copy=False)
     if samples.dtype.kind == "c":
         raise TypeError(f"{where}: expected real samples, got {samples.dtype}")
@@ -80,6 +83,7 @@ def _to_pcm(samples: NDArray[Any], where: str) -> NDArray[np.int16]:
             warnings.warn(f"{where}: samples beyond -1 to 1 were clipped", stacklevel=4)
             samples = samples.clip(-1, 1)
     precise = np.float64 if samples.dtype == np.float64 else np.float32
-    scaled = np.multiply(samples, _LOUDEST, dtype=precise, casting="unsafe")
-    pcm: NDArray[np.int16] = np.rint(scaled, out=scaled).astype("<i2")
+    scaled = np.multiply(samples, _SCALE, dtype=precise, casting="unsafe")
+    np.clip(np.rint(scaled, out=scaled), _LOWEST, _HIGHEST, out=scaled)
+    pcm: NDArray[np.int16] = (scaled.astype(np.int32) >> 16).astype("<i2")
     return pcm

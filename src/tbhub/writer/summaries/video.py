@@ -85,8 +85,4 @@ def _to_palette(image: Image.Image) -> Image.Image:
     if image.mode == "L":
         return image
     few = image.getcolors(256) is not None
-    return image.quantize(
-        256,
-        Image.Quantize.MEDIANCUT if few else Image.Quantize.FASTOCTREE,
-        dither=Image.Dither.NONE,
-    )
+    return image.quantize(256, Image.Quantize.MEDIANCUT if few else Image.Quantize.FASTOCTREE)
