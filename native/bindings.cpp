@@ -5,6 +5,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
@@ -344,7 +345,7 @@ NB_MODULE(_kernel, m) {
       .def("add_scalar", &add_scalar, "tag"_a, "value"_a.none(), "step"_a.none(),
            "wall_time"_a.none())
       .def("add_scalars", &add_scalars, "tag"_a, "values"_a.noconvert(),
-           "steps"_a.none().noconvert(), "wall_times"_a.none().noconvert())
+           "steps"_a.noconvert(), "wall_times"_a.noconvert())
       .def("add_summary", [](OwnedSink& self, nb::bytes summary, int64_t step, double wall_time) {
         self->add_summary(wall_time, step, view(summary));
       }, "summary"_a, "step"_a, "wall_time"_a)

@@ -1,0 +1,83 @@
+# Two commands matter: `make up` shows what there is, `make test` proves it.
+# Everything is installed into .venv; nothing is done twice.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --quiet --disable-pip-version-check
+NATIVE := $(wildcard native/*.cpp native/*.h native/CMakeLists.txt)
+FUZZ_SECONDS ?= 60
+CLANG := clang++-14
+
+.PHONY: up test check bench fuzz native-test format clean help
+
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: $(VENV)/.built ## set up, log a demo run of every kind, and show it read back
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.built .venv-tf/.ready build/fuzz/.built check native-test ## set up and run every test
+	@echo "· fuzzing for a short while"
+	@scripts/fuzz 10
+	@echo "· tests"
+	@$(BIN)/python -m pytest -n auto
+
+check: $(VENV)/.built ## every gate: format, lint, types, layers
+	@echo "· gates"
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports > build/lint-imports.log || { cat build/lint-imports.log; exit 1; }
+
+bench: $(VENV)/.built ## compare with the peers; writes docs/benchmarks.md
+	@$(BIN)/python -m benchmarks
+
+fuzz: build/fuzz/.built ## fuzz the kernel for FUZZ_SECONDS per target
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+native-test: build/native-test/run ## the kernel's own tests, under sanitizers
+	@echo "· kernel tests"
+	@build/native-test/run
+
+format: $(VENV)/.built ## rewrite the Python files in house style
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+clean: ## remove everything that was made
+	rm -rf $(VENV) .venv-tf build dist .bench .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.deps: pyproject.toml
+	@echo "· creating $(VENV) (a few minutes the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --upgrade pip
+	@$(PIP) install cmake ninja nanobind scikit-build-core
+	@$(PIP) install --no-build-isolation -e '.[dev]'
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.deps $(NATIVE)
+	@echo "· building the kernel"
+	@$(PIP) install --no-build-isolation --no-deps -e .
+	@mkdir -p build
+	@touch $@
+
+# TensorFlow has an environment of its own: where it is installed, tensorboard imports it.
+.venv-tf/.ready:
+	@echo "· creating .venv-tf for files written by TensorFlow"
+	@test -x .venv-tf/bin/python || $(PYTHON) -m venv .venv-tf
+	@.venv-tf/bin/pip --quiet --disable-pip-version-check install tensorflow-cpu==2.21.0
+	@touch $@
+
+build/native-test/run: native/tests/*.cpp $(NATIVE)
+	@echo "· building the kernel's tests"
+	@scripts/apt-install g++ g++
+	@mkdir -p build/native-test
+	@scripts/build-native-tests $@
+
+build/fuzz/.built: native/fuzz/*.cpp $(NATIVE)
+	@echo "· building the fuzzers"
+	@scripts/apt-install $(CLANG) clang-14 libclang-rt-14-dev
+	@mkdir -p build/fuzz
+	@CLANG=$(CLANG) scripts/build-fuzzers build/fuzz
+	@touch $@
