@@ -223,15 +223,19 @@ SpriteMetadata
 """
 
 # Element types of tensors; each also exists as a reference type, numbered 100 higher.
-_DATA_TYPES = """
+_ELEMENT_TYPES = """
 INVALID FLOAT DOUBLE INT32 UINT8 INT16 INT8 STRING COMPLEX64 INT64 BOOL QINT8 QUINT8 QINT32
 BFLOAT16 QINT16 QUINT16 UINT16 COMPLEX128 HALF RESOURCE VARIANT UINT32 UINT64 FLOAT8_E5M2
 FLOAT8_E4M3FN FLOAT8_E4M3FNUZ FLOAT8_E4M3B11FNUZ FLOAT8_E5M2FNUZ INT4 UINT4 INT2 UINT2
 FLOAT4_E2M1FN
-""".split()
+"""
 _EVENT += "enum DataType " + " ".join(
-    [f"DT_{name}={number}" for number, name in enumerate(_DATA_TYPES)]
-    + [f"DT_{name}_REF={number + 100}" for number, name in enumerate(_DATA_TYPES) if number]
+    f"DT_{name}={number}" for number, name in enumerate(_ELEMENT_TYPES.split())
+)
+_EVENT += " " + " ".join(
+    f"DT_{name}_REF={number + 100}"
+    for number, name in enumerate(_ELEMENT_TYPES.split())
+    if number > 0
 )
 
 _HPARAMS = """
@@ -283,7 +287,17 @@ enum Status STATUS_UNKNOWN=0 STATUS_SUCCESS=1 STATUS_FAILURE=2 STATUS_RUNNING=3
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALAR_TYPES = {
     name: getattr(_Field, f"TYPE_{name.upper()}")
-    for name in "double float int32 int64 uint32 uint64 bool string bytes".split()
+    for name in (
+        "double",
+        "float",
+        "int32",
+        "int64",
+        "uint32",
+        "uint64",
+        "bool",
+        "string",
+        "bytes",
+    )
 }
 
 

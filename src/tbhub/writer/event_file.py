@@ -140,7 +140,9 @@ def _follow_child_processes() -> None:
         return
     _finalizer_pid = os.getpid()
     util.Finalize(None, flush_all, exitpriority=0)
-    util.register_after_fork(_flush_at_exit, lambda _: util.Finalize(None, flush_all, exitpriority=0))
+    util.register_after_fork(
+        _flush_at_exit, lambda _: util.Finalize(None, flush_all, exitpriority=0)
+    )
 
 
 os.register_at_fork(before=_follow_child_processes)

@@ -61,7 +61,7 @@ class RecordWriter:
         self.path = os.fspath(path)
         factory = find_factory(self.path)
         self._stream: RecordStream = (
-            factory.open(self.path) if factory else cast(BinaryIO, open(self.path, "wb"))  # noqa: SIM115, PTH123
+            factory.open(self.path) if factory else cast(BinaryIO, open(self.path, "wb"))  # noqa: SIM115
         )
 
     def write(self, data: bytes) -> None:

@@ -294,8 +294,10 @@ class SummaryWriter:
         _check_tag(tag, where)
         numbers = to_array(values, where)
         if numbers.ndim != 1 or np.iscomplexobj(numbers):
-            raise ValueError(f"{where}: expected a one-dimensional array of real numbers, got "
-                             f"shape {numbers.shape} of {numbers.dtype}")
+            raise ValueError(
+                f"{where}: expected a one-dimensional array of real numbers, got "
+                f"shape {numbers.shape} of {numbers.dtype}"
+            )
         count = len(numbers)
         numbers = np.ascontiguousarray(numbers, np.float64)
         if steps is not None:
@@ -395,8 +397,16 @@ class SummaryWriter:
 
         where = f"add_histogram_raw({tag!r:.80})"
         _check_tag(tag, where)
-        numbers = [to_float(each, where) for each in (min, max, num, sum, sum_squares)]
-        summary = histogram_raw(tag, *numbers, bucket_limits, bucket_counts)
+        summary = histogram_raw(
+            tag,
+            to_float(min, where),
+            to_float(max, where),
+            to_float(num, where),
+            to_float(sum, where),
+            to_float(sum_squares, where),
+            bucket_limits,
+            bucket_counts,
+        )
         self._add(summary, global_step, walltime, where)
 
     def add_tensor(
@@ -719,7 +729,7 @@ class SummaryWriter:
                         strict=True,
                     )
                     points.extend(map(list, rows))
-        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
+        with open(path, "w", encoding="utf-8") as file:
             json.dump(series, file)
 
     def flush(self) -> None:

@@ -1,0 +1,1 @@
+"""What several tests need: TensorBoard as the oracle, and damage to order."""

@@ -1,0 +1,252 @@
+"""Signals that end a program: everything is written, and the program's own handlers stay."""
+
+import signal
+import time
+
+import pytest
+from readback import read_steps
+
+LOG = """
+    import os, signal, sys, time
+    from tbhub import SummaryWriter
+
+    def log(writer, start=0):
+        for step in range(start, start + 1000):
+            writer.add_scalar("a", step, step)
+"""
+
+BUSY = {
+    "sleep": "time.sleep(600)",
+    "wait for a lock": "import threading; threading.Lock().acquire() and threading.Event().wait()",
+    "C call with the GIL": "sum(range(10**14))",
+    "numpy": "import numpy; numpy.broadcast_to(numpy.float64(1), (10**14,)).sum()",
+    "Python": "while True: pass",
+    "logging": "while True: writer.add_scalar('b', 1, 1); time.sleep(0.0001)",
+}
+
+
+@pytest.mark.parametrize("busy", BUSY)
+def test_sigterm_writes_everything_and_ends_the_program(start, logdir, busy):
+    program = start(
+        f"""{LOG}
+    writer = SummaryWriter(sys.argv[1], flush_secs=600)
+    log(writer)
+    print("logged")
+    {BUSY[busy]}
+    """,
+        logdir,
+    )
+    program.line()
+    time.sleep(0.1)
+    program.send(signal.SIGTERM)
+    assert program.finish() == -signal.SIGTERM
+    assert read_steps(logdir) == list(range(1000))
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGXCPU, signal.SIGINT])
+def test_other_signals_that_end_a_program_write_everything(start, logdir, number):
+    program = start(
+        f"""{LOG}
+    writer = SummaryWriter(sys.argv[1], flush_secs=600)
+    log(writer)
+    print("logged")
+    time.sleep(600)
+    """,
+        logdir,
+    )
+    program.line()
+    program.send(number)
+    assert program.finish() == -number  # Python ends itself by SIGINT after KeyboardInterrupt
+    assert read_steps(logdir) == list(range(1000))
+
+
+@pytest.mark.parametrize("order", ["handler first", "writer first"])
+def test_the_programs_own_handler_is_called_and_stays(start, logdir, order):
+    handler = "signal.signal(signal.SIGTERM, on_term)"
+    writer = "writer = SummaryWriter(sys.argv[1], flush_secs=600)"
+    first, second = (handler, writer) if order == "handler first" else (writer, handler)
+    program = start(
+        f"""{LOG}
+    calls = []
+
+    def on_term(number, frame):
+        calls.append(number)
+        print("handled")
+        if len(calls) == 2:
+            sys.exit(3)
+
+    {first}
+    {second}
+    log(writer)
+    assert signal.getsignal(signal.SIGTERM) is on_term
+    print("logged")
+    while True:
+        time.sleep(0.01)
+        writer.add_scalar("b", 1, 1)
+    """,
+        logdir,
+    )
+    assert program.line() == "logged"
+    program.send(signal.SIGTERM)
+    assert program.line() == "handled"
+    time.sleep(0.1)
+    program.send(signal.SIGTERM)
+    assert program.line() == "handled"
+    assert program.finish() == 3
+    assert read_steps(logdir) == list(range(1000))
+
+
+def test_asyncio_handlers_work_with_a_writer_open(start, logdir):
+    program = start(
+        f"""{LOG}
+    import asyncio
+
+    async def main():
+        writer = SummaryWriter(sys.argv[1], flush_secs=600)
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+        log(writer)
+        print("logged")
+        await stopped.wait()
+
+    asyncio.run(main())
+    """,
+        logdir,
+    )
+    program.line()
+    program.send(signal.SIGTERM)
+    assert program.finish() == 0
+    assert read_steps(logdir) == list(range(1000))
+
+
+@pytest.mark.parametrize("order", ["ignored first", "writer first"])
+def test_an_ignored_signal_stays_ignored(start, logdir, order):
+    ignore = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    writer = "writer = SummaryWriter(sys.argv[1])"
+    first, second = (ignore, writer) if order == "ignored first" else (writer, ignore)
+    program = start(
+        f"""{LOG}
+    {first}
+    {second}
+    log(writer)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.1)
+    log(writer, 1000)
+    """,
+        logdir,
+    )
+    assert program.finish() == 0
+    assert read_steps(logdir) == list(range(2000))
+
+
+def test_a_handler_taken_back_to_the_default_still_writes_everything(start, logdir):
+    # As contextlib-like helpers do it: put a handler in, and what was there before back.
+    program = start(
+        f"""{LOG}
+    writer = SummaryWriter(sys.argv[1], flush_secs=600)
+    before = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    signal.signal(signal.SIGTERM, before)
+    log(writer)
+    print("logged")
+    time.sleep(600)
+    """,
+        logdir,
+    )
+    program.line()
+    program.send(signal.SIGTERM)
+    assert program.finish() == -signal.SIGTERM
+    assert read_steps(logdir) == list(range(1000))
+
+
+def test_python_sees_no_handler_of_ours(run, logdir):
+    run(
+        """
+        import signal, sys
+        before = [signal.getsignal(number) for number in signal.valid_signals()]
+        from tbhub import SummaryWriter
+        writer = SummaryWriter(sys.argv[1])
+        writer.add_scalar("a", 0, 0)
+        writer.flush()
+        assert [signal.getsignal(number) for number in signal.valid_signals()] == before
+        """,
+        logdir,
+    )
+
+
+def test_a_program_started_by_ours_has_default_handlers(run, logdir):
+    run(
+        """
+        import subprocess, sys
+        from tbhub import SummaryWriter
+        writer = SummaryWriter(sys.argv[1])
+        for options in {}, {"preexec_fn": lambda: None}, {"close_fds": False}:
+            child = subprocess.Popen(["sleep", "600"], **options)
+            child.terminate()
+            assert child.wait(30) == -15, options
+        """,
+        logdir,
+    )
+
+
+def test_a_second_sigterm_does_not_wait_for_a_write_that_hangs(start, logdir):
+    # The event file's descriptor becomes a full pipe: the next write blocks as on a dead NFS.
+    program = start(
+        f"""{LOG}
+    writer = SummaryWriter(sys.argv[1], flush_secs=600)
+    writer.flush()
+    (number,) = (
+        int(entry.name)
+        for entry in os.scandir("/proc/self/fd")
+        if "tfevents" in os.path.realpath(entry.path)
+    )
+    reader, full = os.pipe()
+    os.set_blocking(full, False)
+    try:
+        while True:
+            os.write(full, bytes(4096))
+    except BlockingIOError:
+        os.set_blocking(full, True)
+    os.dup2(full, number)
+    log(writer)
+    print("logged")
+    while True:
+        time.sleep(0.01)
+        writer.add_scalar("b", 1, 1)  # goes on although the write hangs
+        print("alive")
+    """,
+        logdir,
+    )
+    assert program.line() == "logged"
+    program.send(signal.SIGTERM)
+    time.sleep(0.3)
+    for _ in range(100):  # more lines than can have been printed before the signal
+        assert program.line() == "alive"
+    program.send(signal.SIGTERM)
+    assert program.finish() == -signal.SIGTERM
+
+
+def test_sigterm_in_a_forked_child_that_logs(run, logdir):
+    run(
+        f"""{LOG}
+    writer = SummaryWriter(sys.argv[1], flush_secs=600)
+    log(writer)
+    reader, ready = os.pipe()
+    child = os.fork()
+    if child == 0:
+        log(writer, 1000)
+        os.write(ready, b".")
+        while True:
+            time.sleep(600)
+    os.read(reader, 1)
+    os.kill(child, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+    silent = os.fork()  # one that has never logged, and so has no thread to write
+    if silent == 0:
+        while True:
+            time.sleep(600)
+    os.kill(silent, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(silent, 0)[1]) == -signal.SIGTERM
+    """,
+        logdir,
+    )
+    assert sorted(read_steps(logdir)) == list(range(2000))
