@@ -1,4 +1,4 @@
-// Histograms over TensorBoard's exponential buckets.
+// Counting values into TensorBoard's exponential buckets.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,9 @@ namespace tbhub {
 // The 1549 bucket edges: 0, and ±1e-12 growing by a tenth up to 1e20.
 const std::vector<double>& histogram_edges();
 
-struct Histogram {
-  double min = 0, max = 0, sum = 0, sum_squares = 0;
-  uint64_t count = 0;
-  std::vector<uint64_t> buckets;  // as numpy.histogram(values, histogram_edges()) counts them
-};
-
-// NaN makes min, max and the sums NaN, as in numpy, and falls into no bucket.
-Histogram make_histogram(const float* values, size_t size);
-Histogram make_histogram(const double* values, size_t size);
+// How many values lie in each bucket, as numpy.histogram(values, histogram_edges()) counts them:
+// bucket i is [edge i, edge i+1), the last one closed; NaN and values beyond the edges lie in none.
+std::vector<uint64_t> count_buckets(const float* values, size_t size);
+std::vector<uint64_t> count_buckets(const double* values, size_t size);
 
 }  // namespace tbhub

@@ -1,4 +1,4 @@
-"""``tbhub.load`` against TensorBoard on the same files, and on files that are not as they should be."""
+"""``tbhub.load`` against TensorBoard on the same files, good ones and bad ones."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.oracle import event_files, pairs, read_scalars, read_scalars_in_rust, same_points
-from support.records import frame, write_events
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.util import tensor_util
 
 import tbhub
+from support.oracle import event_files, pairs, read_scalars, read_scalars_in_rust, same_points
+from support.records import frame, write_events
 from tbhub import NoEventsError, SummaryWriter, TbhubWarning
 
 VERSION = Event(wall_time=1, file_version="brain.Event:2")

@@ -14,17 +14,7 @@ from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event
 
-KEEP_ALL = {
-    kind: 0
-    for kind in (
-        event_accumulator.SCALARS,
-        event_accumulator.TENSORS,
-        event_accumulator.IMAGES,
-        event_accumulator.AUDIO,
-        event_accumulator.HISTOGRAMS,
-        event_accumulator.COMPRESSED_HISTOGRAMS,
-    )
-}
+KEEP_ALL = dict.fromkeys(event_accumulator.DEFAULT_SIZE_GUIDANCE, 0)
 
 
 def event_files(directory: Path | str) -> list[str]:

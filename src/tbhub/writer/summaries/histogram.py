@@ -65,20 +65,21 @@ def make_histogram(
         raise ValueError(f"{where}: the input has no element")
     if np.iscomplexobj(values):
         raise TypeError(f"{where}: expected real numbers, got complex ones")
-    if values.dtype not in (np.float32, np.float64):
-        values = values.astype(np.float64)
+    if values.dtype != np.float32:
+        values = values.astype(np.float64, copy=False)
     flat = np.ascontiguousarray(values).reshape(-1)
-    low, high, num, total, squares, counts = _kernel.histogram(flat)
-    limits = _kernel.histogram_edges()
-    if not (isinstance(bins, str) and bins == "tensorflow"):
-        counts, limits = np.histogram(flat.astype(np.float64, copy=False), bins=bins)
+    exact = flat.astype(np.float64, copy=False)
+    if isinstance(bins, str) and bins == "tensorflow":
+        counts, limits = _kernel.count_buckets(flat), _kernel.histogram_edges()
+    else:
+        counts, limits = np.histogram(exact, bins=bins)
     counts, limits = _trim(*_merge(counts, limits, max_bins))
     return HistogramProto(
-        min=low,
-        max=high,
-        num=num,
-        sum=total,
-        sum_squares=squares,
+        min=flat.min(),
+        max=flat.max(),
+        num=flat.size,
+        sum=exact.sum(),
+        sum_squares=exact.dot(exact),
         bucket_limit=limits.tolist(),
         bucket=counts.tolist(),
     )

@@ -1,0 +1,7 @@
+"""tensorboardX's reader of ONNX models."""
+
+from __future__ import annotations
+
+from tbhub.compat.common.graphs import load_onnx_graph, parse
+
+__all__ = ["load_onnx_graph", "parse"]
