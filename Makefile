@@ -66,7 +66,7 @@ $(VENV)/.built: $(VENV)/.deps $(NATIVE)
 .venv-tf/.ready:
 	@echo "· creating .venv-tf for files written by TensorFlow"
 	@test -x .venv-tf/bin/python || $(PYTHON) -m venv .venv-tf
-	@.venv-tf/bin/pip --quiet --disable-pip-version-check install tensorflow-cpu==2.21.0
+	@.venv-tf/bin/pip --quiet --disable-pip-version-check install tensorflow-cpu==2.21.0 tensorboard==2.21.0
 	@touch $@
 
 build/native-test/run: native/tests/*.cpp $(NATIVE)

@@ -145,13 +145,14 @@ nb::dict inspect(nb::handle path, int out) {
 }
 
 template <class T>
-nb::object counted(nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu> values) {
-  std::vector<uint64_t> counts;
+nb::tuple histogram(nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu> values) {
+  Histogram found;
   {
     nb::gil_scoped_release unlocked;
-    counts = count_buckets(values.data(), values.shape(0));
+    found = make_histogram(values.data(), values.shape(0));
   }
-  return numpy_array(std::move(counts));
+  return nb::make_tuple(found.min, found.max, found.sum, found.sum_squares,
+                        numpy_array(std::move(found.buckets)));
 }
 
 // A sink that belongs to one Python object: what it still holds is written when the object goes.
@@ -334,8 +335,8 @@ NB_MODULE(_kernel, m) {
 
   m.def("inspect", &inspect, "path"_a, "out"_a = -1);
 
-  m.def("count_buckets", &counted<float>, "values"_a.noconvert());
-  m.def("count_buckets", &counted<double>, "values"_a.noconvert());
+  m.def("histogram", &histogram<float>, "values"_a.noconvert());
+  m.def("histogram", &histogram<double>, "values"_a.noconvert());
   m.def("histogram_edges", [] { return numpy_array(std::vector<double>(histogram_edges())); });
 
   nb::class_<OwnedSink>(m, "Sink")

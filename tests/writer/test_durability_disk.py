@@ -1,12 +1,14 @@
 """A disk that is full, gone or read-only never stops a program, and nothing is lost in silence."""
 
 import errno
+import gc
 import pickle
 import re
 import shutil
+import signal
 import warnings
+import weakref
 
-import numpy as np
 import pytest
 from readback import event_files, read_file, read_scalars, read_steps, remount, wait_for
 from tensorboard.compat.tensorflow_stub import pywrap_tensorflow
@@ -173,8 +175,6 @@ def test_memory_is_bounded_while_the_disk_is_full(run, tiny_disk):
 
 @pytest.mark.root
 def test_sigterm_with_a_full_disk_ends_the_program(start, tiny_disk):
-    import signal
-
     disk = tiny_disk("64k")
     program = start(
         """
@@ -203,7 +203,10 @@ def test_a_writer_dropped_while_the_disk_is_full_loses_nothing(tiny_disk, caught
     for step in range(5000):
         writer.add_scalar("a", step, step)
     assert_refused(writer.flush, errno.ENOSPC)
+    dropped = weakref.ref(writer)
     del writer
+    gc.collect()
+    assert dropped() is None
     remount(disk, "size=16m")
     wait_for(lambda: len(read_steps(disk / "run", cut_short=True)) == 5000)
 
@@ -308,9 +311,8 @@ def test_a_directory_replaced_by_a_file(logdir, caught):
         lambda writer: writer.add_text("text", "words"),
         lambda writer: writer.add_scalars_batch("batch", [1.0]),
         lambda writer: pickle.loads(pickle.dumps(writer)).add_scalar("a", 1, 1),
-        lambda writer: writer.add_embedding(np.eye(3)),
     ],
-    ids=["add_scalars", "add_hparams", "add_text", "add_scalars_batch", "unpickled", "embedding"],
+    ids=["add_scalars", "add_hparams", "add_text", "add_scalars_batch", "unpickled"],
 )
 def test_no_call_raises_because_of_the_disk(logdir, caught, use):
     with SummaryWriter(logdir, flush_secs=600) as writer:

@@ -1,11 +1,12 @@
 """When files are opened, closed and visible."""
 
+import os
 import subprocess
 import sys
 import threading
 
 import pytest
-from readback import event_files, read_file, read_scalars, read_steps
+from readback import event_files, read_file, read_scalars, read_steps, wait_for
 
 from tbhub import FileWriter, SummaryWriter
 
@@ -86,8 +87,6 @@ def test_every_method_may_be_the_first_after_close(logdir):
 
 def test_close_gives_back_the_file_descriptor(logdir):
     def open_files():
-        import os
-
         found = []
         for entry in os.scandir("/proc/self/fd"):
             try:
@@ -131,8 +130,6 @@ def test_max_queue_writes_ahead_of_time(start, logdir):
         logdir,
     )
     program.line()
-    from readback import wait_for
-
     wait_for(lambda: len(read_scalars(logdir)) == 10)
 
 

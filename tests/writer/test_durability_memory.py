@@ -45,4 +45,5 @@ def test_resident_memory_stays(run, logdir, name):
     program = run(
         code.replace("{warm_up}", str(count // 10 + 10)), logdir, PYTHONWARNINGS="ignore"
     )
-    assert int(program.output()) < 6 << 20
+    # Buffers of up to 4 MB are kept, two of them; an event of 50 bytes each would be 150 MB.
+    assert int(program.output()) < 12 << 20

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any
 
-from tbhub._kernel import masked_crc32c
+from tbhub import _kernel
 from tbhub.writer.record_writer import (
     RecordWriter,
     _factories,
@@ -42,6 +42,11 @@ def open_file(path: str) -> Any:
     """Opens a file for writing, through the factory of its prefix if there is one."""
     factory = find_factory(path)
     return open(path, "wb") if factory is None else factory.open(path)
+
+
+def masked_crc32c(data: bytes) -> int:
+    """The checksum of a record, as event files store it."""
+    return _kernel.masked_crc32c(data)
 
 
 def u32(x: int) -> int:

@@ -68,18 +68,17 @@ def make_histogram(
     if values.dtype != np.float32:
         values = values.astype(np.float64, copy=False)
     flat = np.ascontiguousarray(values).reshape(-1)
-    exact = flat.astype(np.float64, copy=False)
-    if isinstance(bins, str) and bins == "tensorflow":
-        counts, limits = _kernel.count_buckets(flat), _kernel.histogram_edges()
-    else:
-        counts, limits = np.histogram(exact, bins=bins)
+    low, high, total, squares, counts = _kernel.histogram(flat)
+    limits = _kernel.histogram_edges()
+    if not (isinstance(bins, str) and bins == "tensorflow"):
+        counts, limits = np.histogram(flat.astype(np.float64, copy=False), bins=bins)
     counts, limits = _trim(*_merge(counts, limits, max_bins))
     return HistogramProto(
-        min=flat.min(),
-        max=flat.max(),
+        min=low,
+        max=high,
         num=flat.size,
-        sum=exact.sum(),
-        sum_squares=exact.dot(exact),
+        sum=total,
+        sum_squares=squares,
         bucket_limit=limits.tolist(),
         bucket=counts.tolist(),
     )
