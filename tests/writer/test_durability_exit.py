@@ -98,7 +98,7 @@ def test_daemon_threads_that_log_at_shutdown(run, logdir):
 # What gives up the interpreter's lock and wants it back while the interpreter goes down.
 AT_SHUTDOWN = {
     "flush": "writer.flush()",
-    "batches": "writer.add_scalars_batch('batch', values)",
+    "batches": "writer.add_scalars_batch('batch', values); time.sleep(0.001)",
     "opening": "SummaryWriter(sys.argv[1] + '/more').add_scalar('b', 1, 1)",
     "reopening": "writer.add_scalar('b', 1, 1); writer.close()",
     "trouble": "troubled.add_scalar('b', 1, 1)",
@@ -111,7 +111,7 @@ def test_daemon_threads_busy_in_a_writer_do_not_crash_the_shutdown(start, logdir
         start(
             f"""{LOG}
     import numpy
-    values = numpy.zeros(100_000)
+    values = numpy.zeros(1000)
     troubled = SummaryWriter(sys.argv[1] + "/gone")
     import shutil; shutil.rmtree(sys.argv[1] + "/gone"); open(sys.argv[1] + "/gone", "w").close()
 

@@ -319,6 +319,7 @@ def test_forks_while_threads_log(run, tmp_path):
         while not stop.is_set():
             writer.add_scalars_batch("load", values)
             writer.flush()
+            time.sleep(0.0005)
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:

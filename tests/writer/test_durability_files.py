@@ -97,6 +97,7 @@ def test_close_gives_back_the_file_descriptor(logdir):
 
     writer = SummaryWriter(logdir)
     writer.add_scalars("pair", {"left": 1, "right": 2})
+    writer.flush()
     assert len(open_files()) == 3
     writer.close()
     assert open_files() == []

@@ -98,14 +98,14 @@ def test_forks_while_other_threads_log_at_full_speed(run, logdir, load):
     run(
         f"""{LOG}
     import numpy
-    values = numpy.zeros(100)
+    values = numpy.zeros(10)
     writer = SummaryWriter(sys.argv[1], flush_secs=0.01)
     stop = threading.Event()
 
     def work():
         while not stop.is_set():
             {loads[load]}
-            time.sleep(0.00001)
+            time.sleep(0.0002)
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:

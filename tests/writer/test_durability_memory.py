@@ -42,8 +42,6 @@ CALLS = {
 def test_resident_memory_stays(run, logdir, name):
     call, count = CALLS[name]
     code = MEASURE.replace("{call}", call).replace("{count}", str(count))
-    program = run(
-        code.replace("{warm_up}", str(count // 10 + 10)), logdir, PYTHONWARNINGS="ignore"
-    )
+    program = run(code.replace("{warm_up}", str(count // 10 + 10)), logdir, PYTHONWARNINGS="ignore")
     # Buffers of up to 4 MB are kept, two of them; an event of 50 bytes each would be 150 MB.
     assert int(program.output()) < 12 << 20

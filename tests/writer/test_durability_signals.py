@@ -140,13 +140,14 @@ def test_an_ignored_signal_stays_ignored(start, logdir, order):
 
 
 def test_a_handler_taken_back_to_the_default_still_writes_everything(start, logdir):
-    # As contextlib-like helpers do it: put a handler in, and what was there before back.
+    # As Lightning's trainer does it: put a handler in, and back what was there before.
     program = start(
         f"""{LOG}
     writer = SummaryWriter(sys.argv[1], flush_secs=600)
     before = signal.signal(signal.SIGTERM, lambda number, frame: None)
     signal.signal(signal.SIGTERM, before)
     log(writer)
+    time.sleep(0.5)  # noticed when the background thread next wakes, as it does for an event
     print("logged")
     time.sleep(600)
     """,
@@ -250,3 +251,21 @@ def test_sigterm_in_a_forked_child_that_logs(run, logdir):
         logdir,
     )
     assert sorted(read_steps(logdir)) == list(range(2000))
+
+
+def test_sigterm_in_a_child_that_has_only_just_been_forked(run, logdir):
+    # Before the child knows that it is one, too.
+    run(
+        f"""{LOG}
+    writer = SummaryWriter(sys.argv[1], flush_secs=600)
+    log(writer)
+    for _ in range(300):
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)
+        os.kill(child, signal.SIGTERM)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+    """,
+        logdir,
+    )
+    assert read_steps(logdir) == list(range(1000))
