@@ -1,16 +1,21 @@
 """A tour of what is there: logs runs of every kind, reads them back, damages one and repairs it.
 
 Run it with ``make up``. Everything goes to ``runs/demo``; open it with any TensorBoard.
+``python examples/demo.py PICTURE.svg`` draws the terminal as it goes.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import shutil
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -19,10 +24,10 @@ from tbhub.events.check import check
 from tbhub.events.repair import repair
 
 ROOT = Path("runs/demo")
-console = Console(highlight=False)
+console = Console(highlight=False, record=len(sys.argv) > 1, width=96 if sys.argv[1:] else None)
 
 
-def sparkline(values: np.ndarray, width: int = 24) -> str:
+def sparkline(values: NDArray[Any], width: int = 24) -> str:
     """A series as a line of blocks."""
     bars = "▁▂▃▄▅▆▇█"
     chosen = values[np.linspace(0, len(values) - 1, min(width, len(values))).astype(int)]
@@ -62,7 +67,13 @@ def main() -> None:
     begin = time.perf_counter()
     runs = tbhub.load(ROOT)
     took = time.perf_counter() - begin
-    table = Table("run", "tag", "points", "last", "", "hyperparameters", box=None)
+    table = Table(box=None)
+    table.add_column("run", style="bold")
+    table.add_column("tag", style="cyan")
+    table.add_column("points", justify="right")
+    table.add_column("last", justify="right")
+    table.add_column("", style="green")
+    table.add_column("hparams", style="magenta")
     for name, run in runs.items():
         for tag, series in run.scalars.items():
             shown = ", ".join(f"{key}={value:g}" for key, value in run.hparams.items())
@@ -93,6 +104,10 @@ def main() -> None:
     console.print(f"{kept:,} good events saved, the new file is good: {check(repaired).is_good}")
     console.rule()
     console.print(f"look at it: tensorboard --logdir {ROOT}")
+    if sys.argv[1:]:
+        picture = console.export_svg(title="make up")
+        picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)  # no remote fonts
+        Path(sys.argv[1]).write_text(picture)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Fixtures for tests of writers: programs run as real processes, and disks that fill up."""
 
+import contextlib
 import os
 import select
 import signal
@@ -62,10 +63,8 @@ class Program:
 
     def end(self):
         """Ends the program and all it has started, however it is stuck."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait(PATIENCE)
         self.process.stdout.close()
 

@@ -111,7 +111,7 @@ def test_daemon_threads_busy_in_a_writer_do_not_crash_the_shutdown(start, logdir
         start(
             f"""{LOG}
     import numpy
-    values = numpy.zeros(1000)
+    values = numpy.zeros(50)
     troubled = SummaryWriter(sys.argv[1] + "/gone")
     import shutil; shutil.rmtree(sys.argv[1] + "/gone"); open(sys.argv[1] + "/gone", "w").close()
 

@@ -125,11 +125,15 @@ def test_what_a_stream_refuses_is_kept_and_tried_again(tmp_path, prefix, refused
         writer.flush()
     assert caught.value.errno == errno.EACCES
     if refused == "write":
-        assert "100 events" in str(caught.value) or "101 events" in str(caught.value)
-    with pytest.warns(TbhubWarning, match="the bucket is locked") as warned:
+        assert "100 events" in str(caught.value)
+
+    def log_on():
         for step in range(100, 200):
             writer.add_scalar("a", step, step)
             writer.add_text("text", "words")
+
+    with pytest.warns(TbhubWarning, match="the bucket is locked") as warned:
+        log_on()
     assert len(warned) == 1
     with pytest.raises(WriteError):
         writer.close()
@@ -189,8 +193,7 @@ def test_too_much_is_dropped_whole_counted_and_reported(tmp_path, prefix):
     with pytest.raises(WriteError):
         writer.flush()
     with pytest.warns(TbhubWarning, match="locked"):
-        for _ in range(30):
-            writer.add_scalars_batch("b", [0.0] * 100_000)
+        writer.add_scalars_batch("b", [0.0] * 3_000_000)
     with pytest.raises(WriteError, match=r"\d+ more were dropped"):
         writer.flush()
     factory.refused = set()

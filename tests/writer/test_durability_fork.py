@@ -300,7 +300,9 @@ def test_pools(run, logdir, method, ending):
     """,
         logdir,
     )
-    assert sorted(read_steps(logdir)) == list(range(2000))
+    # A worker may be terminated while it opens its file, which stays empty.
+    steps = read_steps(logdir, cut_short=ending == "terminate")
+    assert sorted(steps) == list(range(2000))
 
 
 def test_a_forked_pool_with_an_inherited_writer(run, logdir):

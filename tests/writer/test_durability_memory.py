@@ -43,5 +43,5 @@ def test_resident_memory_stays(run, logdir, name):
     call, count = CALLS[name]
     code = MEASURE.replace("{call}", call).replace("{count}", str(count))
     program = run(code.replace("{warm_up}", str(count // 10 + 10)), logdir, PYTHONWARNINGS="ignore")
-    # Buffers of up to 4 MB are kept, two of them; an event of 50 bytes each would be 150 MB.
-    assert int(program.output()) < 12 << 20
+    # A batch may fill the buffers to their bound when the disk is slow; 200 MB are logged.
+    assert int(program.output()) < (64 if name == "batches" else 8) << 20
