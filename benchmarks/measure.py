@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ def scratch() -> str:
 
 
 def in_turns(
-    sides: dict[str, Callable[[], dict[str, Any]]], repeats: int, say: Callable[[str], None]
+    sides: Mapping[str, Callable[[], dict[str, Any]]], repeats: int, say: Callable[[str], None]
 ) -> dict[str, dict[str, float]]:
     """Each side ``repeats`` times, taking turns; the median of every number."""
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in sides}

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from benchmarks.corpus import corpus
@@ -111,6 +112,10 @@ def _resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
+def _say_about(say: Callable[[str], None], name: str, text: str) -> None:
+    say(f"{name}: {text}")
+
+
 def rows(repeats: int, slow_repeats: int, say: Callable[[str], None]) -> Iterator[Row]:
     """The reading half of the table."""
     sizes = {
@@ -125,15 +130,16 @@ def rows(repeats: int, slow_repeats: int, say: Callable[[str], None]) -> Iterato
             logdir = str(corpus(style, runs, tags, points, say))
             name = f"{style} {size_text}"
             work = f"load {size_text}, {style_text}"
+            say_about = partial(_say_about, say, name)
             mine = in_turns(
-                {"tbhub": lambda logdir=logdir: in_process(read_with_tbhub, logdir)},
+                {"tbhub": partial(in_process, read_with_tbhub, logdir)},
                 repeats,
-                lambda text, name=name: say(f"{name}: {text}"),
+                say_about,
             )["tbhub"]
             rust = in_turns(
-                {"Rust server": lambda logdir=logdir: read_with_rust(logdir)},
+                {"Rust server": partial(read_with_rust, logdir)},
                 slow_repeats,
-                lambda text, name=name: say(f"{name}: {text}"),
+                say_about,
             )["Rust server"]
             goal = goals[style, runs]
             ratio = rust["cpu"] / mine["cpu"]
@@ -171,9 +177,9 @@ def rows(repeats: int, slow_repeats: int, say: Callable[[str], None]) -> Iterato
                     ratio >= 300,
                 )
     logdir = str(corpus("simple", 100, 5, 50_000, say))
-    speeds = in_turns(
-        {"bytes/s": lambda: in_process(decode_bytes, logdir)}, repeats, lambda text: say(text)
-    )["bytes/s"]
+    speeds = in_turns({"bytes/s": partial(in_process, decode_bytes, logdir)}, repeats, say)[
+        "bytes/s"
+    ]
     share = speeds["decode"] / speeds["read"]
     yield Row(
         "bytes/s of one core, decoded and crc checked",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from benchmarks.measure import Row, in_process, in_turns, scratch, time_text
@@ -95,8 +96,8 @@ def rows(repeats: int, say: Callable[[str], None]) -> Iterator[Row]:
         work: str, name: str, ours: Any, theirs: Any, goals: dict[str, float], bound: float = 1e9
     ) -> Iterator[Row]:
         sides = {
-            "tbhub": lambda: in_process(*ours),
-            **{peer: (lambda peer=peer: in_process(*theirs(peer))) for peer in goals},
+            "tbhub": partial(in_process, *ours),
+            **{peer: partial(in_process, *theirs(peer)) for peer in goals},
         }
         found = in_turns(sides, repeats, lambda text: say(f"{name}: {text}"))
         mine = found["tbhub"]["cpu"]

@@ -311,18 +311,25 @@ TEST(decoder_keeps_so_many_damages_and_counts_the_rest) {
 TEST(decoder_takes_so_many_tags_and_counts_the_rest) {
   Decoder decoder;
   constexpr size_t kMore = 1000;
-  Message summary;
+  std::string summary;
+  auto add = [&](const std::string& tag, std::string_view more) {
+    summary += {'\x0a', static_cast<char>(2 + tag.size() + more.size()), '\x0a',
+                static_cast<char>(tag.size())};
+    summary += tag;
+    summary += more;
+  };
   auto feed = [&] {
-    const std::string record = record_of(Message().message(5, summary));
+    const std::string record = record_of(Message().bytes(5, summary));
     decoder.feed(data_of(record), record.size());
-    summary = {};
+    summary.clear();
   };
   for (size_t i = 0; i < kMaxTags + kMore; ++i) {
-    summary.message(1, Message().bytes(1, std::to_string(i)));
-    if (summary.text().size() > 50000) feed();
+    add(std::to_string(i), "");
+    if (summary.size() > 50000) feed();
   }
-  summary.message(1, Message().bytes(1, "0").float32(2, 1));  // a tag that is known goes on
-  summary.message(1, Message().bytes(1, "unheard of").float32(2, 1));
+  const std::string number = Message().float32(2, 1).text();
+  add("0", number);  // a tag that is known goes on
+  add("unheard of", number);
   feed();
   const std::string graph = record_of(Message().message(8, Message().bytes(1, "new").bytes(2, "")));
   decoder.feed(data_of(graph), graph.size());
@@ -333,20 +340,29 @@ TEST(decoder_takes_so_many_tags_and_counts_the_rest) {
 
 TEST(decoder_takes_so_many_bytes_of_tags) {
   Decoder decoder;
-  auto feed = [&](const Message& value) {
-    const std::string record = record_of(value_event(1, 1, value));
-    decoder.feed(data_of(record), record.size());
+  const std::string metadata(size_t{64} << 20, '\0');
+  auto feed = [&](std::string_view tag, size_t metadata_size) {
+    // metadata { display_name: "\0\0…" }, and a number
+    const std::string front = Message().key(2, 2).number(metadata_size).text();
+    Message value;
+    value.bytes(1, tag).float32(2, 1).key(9, 2).number(front.size() + metadata_size);
+    value.raw(front).raw(std::string_view(metadata).substr(0, metadata_size));
+    ByteBuffer record;
+    append_summary(record, 1, 1, Message().message(1, value).text());
+    decoder.feed(record.data(), record.size());
   };
-  const std::string large(kMaxTagBytes - (size_t{1} << 20), 'x');
-  feed(Message().bytes(1, "large").bytes(9, Message().bytes(2, large).text()));
+  for (const char* tag : {"a", "b", "c"}) feed(tag, metadata.size());
+  feed("d", metadata.size() - (size_t{1} << 20));
   CHECK_EQ(decoder.over_limit(), uint64_t{0});
-  feed(Message().bytes(1, std::string(size_t{2} << 20, 'x')).float32(2, 1));
+  feed(std::string(size_t{2} << 20, 'x'), 0);
   CHECK_EQ(decoder.over_limit(), uint64_t{1});
   // A tag that still fits is taken, its metadata that does not is left.
-  feed(Message().bytes(1, "small").float32(2, 1).bytes(9, Message().bytes(2, large).text()));
+  feed("e", size_t{2} << 20);
   CHECK_EQ(decoder.over_limit(), uint64_t{1});
-  CHECK_EQ(decoder.tags().size(), size_t{2});
-  CHECK(decoder.tags()[1]->has_metadata && decoder.tags()[1]->metadata.empty());
+  CHECK_EQ(decoder.tags().size(), size_t{5});
+  CHECK(!decoder.tags()[3]->metadata.empty());
+  CHECK(decoder.tags()[4]->has_metadata && decoder.tags()[4]->metadata.empty());
+  CHECK_EQ(decoder.tags()[4]->column.collect().size, size_t{1});
 }
 
 TEST(decoder_event_of_very_many_values_is_bounded) {

@@ -125,8 +125,11 @@ TEST(record_byte_added_anywhere_costs_at_most_that_record) {
   const Sample sample = make_sample(random);
   for (size_t position = 0; position <= sample.file.size(); ++position) {
     std::string file = sample.file;
-    // Not the byte that stands there: doubling it would only move the place.
-    const char other = position < file.size() ? static_cast<char>(file[position] + 1) : 'x';
+    // Neither of the bytes beside it: doubling one of those would only move the place.
+    char other = 'x';
+    while ((position > 0 && other == file[position - 1]) ||
+           (position < file.size() && other == file[position]))
+      ++other;
     file.insert(position, 1, other);
     const Found found = scan_all(file);
     const bool between = std::binary_search(sample.starts.begin(), sample.starts.end(), position);

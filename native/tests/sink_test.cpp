@@ -119,20 +119,6 @@ bool comes_true(const std::function<bool()>& condition) {
   return false;
 }
 
-// Runs `body` in a forked child, which ends as `body` ends it or with status 0.
-int run_in_child(const std::function<void()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);
-    in_child = true;
-    body();
-    ::_exit(0);
-  }
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return status;
-}
-
 TEST(sink_writes_a_whole_file) {
   const Folder folder;
   const OpenSink sink(folder.path() + "/made/on/the/way");
@@ -369,6 +355,20 @@ TEST(sink_holds_so_much_and_counts_what_it_drops) {
   }
   CHECK(sink->flush());
   CHECK_EQ(sink->error().pending, uint64_t{0});
+}
+
+// Runs `body` in a forked child, which ends as `body` ends it or with status 0.
+int run_in_child(const std::function<void()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    in_child = true;
+    body();
+    ::_exit(0);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return status;
 }
 
 TEST(sink_forked_child_has_a_file_of_its_own) {

@@ -85,7 +85,7 @@ class EventFile:
             return
         self._warned = True
         code, path, *_ = problem
-        _warn(
+        warn(
             f"cannot write to {path}: {os.strerror(code)}; events are kept in memory "
             f"(up to {MAX_PENDING_BYTES >> 20} MB) and tried again"
         )
@@ -95,7 +95,7 @@ class EventFile:
         problem = self.sink.error()
         dropped = problem[3] if problem else 0
         if dropped > self._reported_drops:
-            _warn(
+            warn(
                 f"{dropped - self._reported_drops} events for {self.logdir} were dropped because "
                 f"more than {MAX_PENDING_BYTES >> 20} MB waited while it could not be written"
             )
@@ -112,7 +112,7 @@ class EventFile:
         )
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
     """A warning that never becomes an exception: logging must not end a training."""
     try:
         warnings.warn(text, TbhubWarning, stacklevel=4)

@@ -2,320 +2,30 @@
 
 Where the two libraries disagree in the meaning of a position, the type of the argument decides.
 Everything but scalars is built in ``summaries`` and ``graphs``, which are imported when first
-called for: a script that logs floats loads neither numpy nor protobuf.
+called for.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from tbhub.events.names import default_logdir
-from tbhub.writer.arrays import to_array, to_float, to_step
-from tbhub.writer.event_file import DEFAULT_FLUSH_SECS, _warn
-from tbhub.writer.file_writer import DiscardingFileWriter, FileWriter
+from tbhub.writer.arrays import to_float, to_step
+from tbhub.writer.scalar_writer import ScalarWriter, check_tag
 
 if TYPE_CHECKING:
     from tbhub.writer.summaries.histogram import Bins
 
-# What the kernel's add_scalar answers; see native/bindings.cpp.
-_CONVERT, _NON_FINITE, _TROUBLED = 1, 2, 4
-# Tags whose NaN has been warned of; a bound, so that memory does not grow with the tags.
-_MAX_WARNED_TAGS = 1000
-_MAX_FLOAT32 = 3.4028235677973366e38  # from here on a float32 is infinite
 
-
-class SummaryWriter:
+class SummaryWriter(ScalarWriter):
     """Writes everything TensorBoard can show to event files in one directory.
 
     Calls return at once; a background thread writes every ``flush_secs`` seconds. Threads may
     share a writer, a forked process writes to a file of its own, and a pickled writer goes on in
     the same directory. After ``close`` the next call opens a new file.
     """
-
-    def __init__(
-        self,
-        logdir: str | os.PathLike[str] | None = None,
-        comment: str = "",
-        purge_step: int | None = None,
-        max_queue: int | None = None,
-        flush_secs: float | None = None,
-        filename_suffix: str = "",
-        write_to_disk: bool = True,
-        log_dir: str | os.PathLike[str] | None = None,
-    ) -> None:
-        """Opens an event file.
-
-        Args:
-            logdir: The directory; ``runs/<time>_<host><comment>`` when none is given.
-            comment: The end of the default directory's name; unused when one is given.
-            purge_step: Readers forget what was logged at this step and later by earlier writers
-                in the same directory: for going on from a checkpoint.
-            max_queue: Events that may wait before they are written ahead of time; no limit by
-                default, as waiting events are bounded by their size.
-            flush_secs: Seconds an event may wait in memory (2 by default).
-            filename_suffix: The end of every event file's name.
-            write_to_disk: With False nothing is written at all.
-            log_dir: torch's name for ``logdir``, which wins when both are given.
-        """
-        directory = logdir if logdir else log_dir
-        self.logdir = os.fspath(directory) if directory else default_logdir(comment)
-        self.purge_step = purge_step
-        self.max_queue = max_queue
-        self.flush_secs = DEFAULT_FLUSH_SECS if flush_secs is None else flush_secs
-        self.filename_suffix = filename_suffix
-        self._write_to_disk = write_to_disk
-        self._must_purge = purge_step is not None
-        self._forget_files()
-        self._open()
-
-    # ------------------------------------------------------------------ files
-
-    def _forget_files(self) -> None:
-        self._file_writer: FileWriter | None = None
-        self._sub_writers: dict[str, FileWriter] = {}
-        self._warned_tags: set[str] = set()
-        # The kernel's function once a file is open; this is what makes add_scalar quick.
-        self._add_scalar: Any = self._open_and_add_scalar
-
-    def _open(self) -> FileWriter:
-        if self._file_writer is not None:
-            return self._file_writer
-        if not self._write_to_disk:
-            self._file_writer = DiscardingFileWriter(self.logdir)
-            self._add_scalar = lambda tag, value, step, walltime: 0
-            return self._file_writer
-        writer = self._new_file_writer(self.logdir)
-        if self._must_purge:
-            writer.event_writer.sink.add_session_start(to_step(self.purge_step, "purge_step"))
-            self._must_purge = False
-        self._file_writer = writer
-        self._add_scalar = writer.event_writer.sink.add_scalar
-        return writer
-
-    def _new_file_writer(self, directory: str) -> FileWriter:
-        if not self._write_to_disk:
-            return DiscardingFileWriter(directory)
-        return FileWriter(directory, self.max_queue, self.flush_secs, self.filename_suffix)
-
-    def _open_and_add_scalar(self, tag: Any, value: Any, step: Any, walltime: Any) -> int:
-        self._open()
-        status: int = self._add_scalar(tag, value, step, walltime)
-        return status
-
-    @property
-    def file_writer(self) -> FileWriter:
-        """The writer of the log directory itself."""
-        return self._open()
-
-    @property
-    def all_writers(self) -> dict[str, FileWriter]:
-        """Every open writer by its directory: the main one and those of ``add_scalars``."""
-        return {self.logdir: self._open(), **self._sub_writers}
-
-    @property
-    def log_dir(self) -> str:
-        """The log directory, by torch's name."""
-        return self.logdir
-
-    @property
-    def default_bins(self) -> list[float]:
-        """The edges of TensorBoard's exponential histogram buckets."""
-        from tbhub._kernel import histogram_edges
-
-        edges: list[float] = histogram_edges().tolist()
-        return edges
-
-    def get_logdir(self) -> str:
-        """The directory the event files are in."""
-        return self.logdir
-
-    def _get_file_writer(self) -> FileWriter:
-        return self._open()
-
-    def _add(self, summary: Any, global_step: Any, walltime: Any, where: str) -> None:
-        step = to_step(global_step, where)
-        wall_time = None if walltime is None else to_float(walltime, where)
-        self._open().add_summary(
-            summary.SerializeToString(), None if global_step is None else step, wall_time
-        )
-
-    # ------------------------------------------------------------------ scalars
-
-    def add_scalar(
-        self,
-        tag: str,
-        scalar_value: Any,
-        global_step: Any = None,
-        walltime: float | None = None,
-        display_name: str | bool = "",
-        summary_description: str | bool = "",
-        new_style: bool = False,
-        double_precision: bool = False,
-    ) -> None:
-        """Logs one number.
-
-        Args:
-            tag: The series.
-            scalar_value: A number, or anything that holds exactly one: a numpy scalar, a tensor.
-            global_step: The step; anything ``int`` takes. None means 0.
-            walltime: Seconds since the epoch, when not now.
-            display_name: The chart's title.
-            summary_description: Markdown shown with the chart.
-            new_style: Store a tensor, as TensorFlow 2 does.
-            double_precision: Store 64 bits (implies ``new_style``).
-
-        torch's order (``new_style``, ``double_precision`` in fifth and sixth place) is understood.
-        """
-        if display_name or summary_description or new_style or double_precision:
-            self._add_styled_scalar(
-                tag,
-                scalar_value,
-                global_step,
-                walltime,
-                display_name,
-                summary_description,
-                new_style,
-                double_precision,
-            )
-            return
-        status = self._add_scalar(tag, scalar_value, global_step, walltime)
-        if status:
-            self._attend_to(status, tag, scalar_value, global_step, walltime)
-
-    def _attend_to(self, status: int, tag: Any, value: Any, step: Any, walltime: Any) -> None:
-        """What the quick path leaves to Python: conversions, warnings, and errors with the tag."""
-        if status & _CONVERT:
-            where = f"add_scalar({tag!r:.80})"
-            _check_tag(tag, where)
-            status = self._add_scalar(
-                tag,
-                to_float(value, where),
-                to_step(step, where),
-                None if walltime is None else to_float(walltime, where),
-            )
-        if status & _NON_FINITE:
-            self._warn_non_finite(tag, value)
-        if status & _TROUBLED:
-            self._open().event_writer.report()
-
-    def _warn_non_finite(self, tag: str, value: Any) -> None:
-        if tag in self._warned_tags or len(self._warned_tags) >= _MAX_WARNED_TAGS:
-            return
-        self._warned_tags.add(tag)
-        number = to_float(value, "add_scalar")
-        what = f"{number:g}"
-        if _MAX_FLOAT32 <= abs(number) < float("inf"):
-            what += ", which float32 cannot hold (double_precision=True can)"
-        _warn(f"add_scalar({tag!r:.80}): got {what}; further ones for this tag are kept silently")
-
-    def _add_styled_scalar(
-        self,
-        tag: str,
-        value: Any,
-        step: Any,
-        walltime: Any,
-        display_name: str | bool,
-        description: str | bool,
-        new_style: bool,
-        double_precision: bool,
-    ) -> None:
-        from tbhub.writer.summaries.scalar import scalar
-
-        if isinstance(display_name, bool):
-            new_style, display_name = new_style or display_name, ""
-        if isinstance(description, bool):
-            double_precision, description = double_precision or description, ""
-        where = f"add_scalar({tag!r:.80})"
-        _check_tag(tag, where)
-        number = to_float(value, where)
-        summary = scalar(
-            tag, number, display_name, description, new_style or double_precision, double_precision
-        )
-        if number != number or number in (float("inf"), float("-inf")):
-            self._warn_non_finite(tag, number)
-        self._add(summary, step, walltime, where)
-
-    def add_scalars(
-        self,
-        main_tag: str,
-        tag_scalar_dict: Mapping[str, Any],
-        global_step: Any = None,
-        walltime: float | None = None,
-    ) -> None:
-        """Logs several numbers under one tag, each as a run of its own below the log directory."""
-        where = f"add_scalars({main_tag!r:.80})"
-        _check_tag(main_tag, where)
-        if not isinstance(tag_scalar_dict, Mapping):
-            raise TypeError(f"{where}: expected a dict of numbers, got {tag_scalar_dict!r:.80}")
-        wall_time = time.time() if walltime is None else to_float(walltime, where)
-        step = to_step(global_step, where)
-        for tag, value in tag_scalar_dict.items():
-            _check_tag(tag, where)
-            number = to_float(value, f"{where}[{tag!r:.80}]")
-            directory = self._scalars_directory(main_tag, tag)
-            writer = self._sub_writers.get(directory)
-            if writer is None:
-                writer = self._sub_writers[directory] = self._new_file_writer(directory)
-            if not self._write_to_disk:
-                continue
-            status = writer.event_writer.sink.add_scalar(main_tag, number, step, wall_time)
-            if status & _NON_FINITE:
-                self._warn_non_finite(f"{main_tag}/{tag}", number)
-            if status & _TROUBLED:
-                writer.event_writer.report()
-
-    def _scalars_directory(self, main_tag: str, tag: str) -> str:
-        """``<logdir>/<main tag>_<tag>``, as torch names it; never outside the log directory."""
-        return _below(self.logdir, f"{main_tag.replace('/', '_')}_{tag}")
-
-    def add_scalars_batch(
-        self,
-        tag: str,
-        values: Any,
-        steps: Any = None,
-        wall_times: Any = None,
-    ) -> None:
-        """Logs a whole series at once, at a small fraction of the cost of single calls.
-
-        Args:
-            tag: The series.
-            values: One-dimensional: an array, a tensor, a list.
-            steps: As many whole numbers; 0, 1, 2, … when none are given.
-            wall_times: As many seconds since the epoch, or one for all; now when none are given.
-        """
-        import numpy as np
-
-        where = f"add_scalars_batch({tag!r:.80})"
-        _check_tag(tag, where)
-        numbers = to_array(values, where)
-        if numbers.ndim != 1 or np.iscomplexobj(numbers):
-            raise ValueError(
-                f"{where}: expected a one-dimensional array of real numbers, got "
-                f"shape {numbers.shape} of {numbers.dtype}"
-            )
-        count = len(numbers)
-        numbers = np.ascontiguousarray(numbers, np.float64)
-        if steps is not None:
-            steps = _batch_column(steps, count, np.int64, "steps", where)
-        if wall_times is not None:
-            wall_times = to_array(wall_times, where)
-            if wall_times.ndim == 0:
-                wall_times = np.full(count, wall_times)
-            wall_times = _batch_column(wall_times, count, np.float64, "wall_times", where)
-        file = self._open()
-        if not self._write_to_disk or count == 0:
-            return
-        file.event_writer.sink.add_scalars(tag, numbers, steps, wall_times)
-        bad = ~(np.abs(numbers) < _MAX_FLOAT32)
-        if bad.any():
-            self._warn_non_finite(tag, float(numbers[bad][0]))
-        if file.event_writer.sink.troubled:
-            file.event_writer.report()
 
     def add_hparams(
         self,
@@ -352,6 +62,14 @@ class SummaryWriter:
                 writer.event_writer.sink.add_scalar(tag, value, step, None)
         writer.close()
 
+    @property
+    def default_bins(self) -> list[float]:
+        """The edges of TensorBoard's exponential histogram buckets."""
+        from tbhub._kernel import histogram_edges
+
+        edges: list[float] = histogram_edges().tolist()
+        return edges
+
     # ------------------------------------------------------------------ distributions
 
     def add_histogram(
@@ -376,7 +94,7 @@ class SummaryWriter:
         from tbhub.writer.summaries.histogram import histogram
 
         where = f"add_histogram({tag!r:.80})"
-        _check_tag(tag, where)
+        check_tag(tag, where)
         self._add(histogram(tag, values, bins, max_bins), global_step, walltime, where)
 
     def add_histogram_raw(
@@ -396,7 +114,7 @@ class SummaryWriter:
         from tbhub.writer.summaries.histogram import histogram_raw
 
         where = f"add_histogram_raw({tag!r:.80})"
-        _check_tag(tag, where)
+        check_tag(tag, where)
         summary = histogram_raw(
             tag,
             to_float(min, where),
@@ -416,7 +134,7 @@ class SummaryWriter:
         from tbhub.writer.summaries.tensor import tensor as build
 
         where = f"add_tensor({tag!r:.80})"
-        _check_tag(tag, where)
+        check_tag(tag, where)
         self._add(build(tag, tensor), global_step, walltime, where)
 
     def add_pr_curve(
@@ -433,7 +151,7 @@ class SummaryWriter:
         from tbhub.writer.summaries.pr_curve import pr_curve
 
         where = f"add_pr_curve({tag!r:.80})"
-        _check_tag(tag, where)
+        check_tag(tag, where)
         summary = pr_curve(tag, labels, predictions, num_thresholds, weights)
         self._add(summary, global_step, walltime, where)
 
@@ -455,7 +173,7 @@ class SummaryWriter:
         from tbhub.writer.summaries.pr_curve import pr_curve_raw
 
         where = f"add_pr_curve_raw({tag!r:.80})"
-        _check_tag(tag, where)
+        check_tag(tag, where)
         summary = pr_curve_raw(
             tag,
             true_positive_counts,
@@ -483,7 +201,7 @@ class SummaryWriter:
         from tbhub.writer.summaries.image import image
 
         where = f"add_image({tag!r:.80})"
-        _check_tag(tag, where)
+        check_tag(tag, where)
         self._add(image(tag, img_tensor, 1, dataformats), global_step, walltime, where)
 
     def add_images(
@@ -519,13 +237,14 @@ class SummaryWriter:
         if isinstance(rescale, str):
             if not isinstance(dataformats, str):
                 labels = dataformats
-            rescale, dataformats = 1, rescale
+            dataformats = rescale
+            rescale = 1
         if labels is not None and isinstance(labels, str):
             labels = [labels]
         if not isinstance(dataformats, str):
             raise TypeError(f"add_image_with_boxes({tag!r:.80}): dataformats must be a string")
         where = f"add_image_with_boxes({tag!r:.80})"
-        _check_tag(tag, where)
+        check_tag(tag, where)
         summary = image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, labels)
         self._add(summary, global_step, walltime, where)
 
@@ -541,7 +260,7 @@ class SummaryWriter:
         from tbhub.writer.summaries.figure import figure_to_image
 
         where = f"add_figure({tag!r:.80})"
-        _check_tag(tag, where)
+        check_tag(tag, where)
         pixels = figure_to_image(figure, close, where)
         dataformats = "NCHW" if pixels.ndim == 4 else "CHW"
         self.add_image(tag, pixels, global_step, walltime, dataformats)
@@ -559,7 +278,7 @@ class SummaryWriter:
         from tbhub.writer.summaries.video import video
 
         where = f"add_video({tag!r:.80})"
-        _check_tag(tag, where)
+        check_tag(tag, where)
         self._add(video(tag, vid_tensor, fps, dataformats), global_step, walltime, where)
 
     def add_audio(
@@ -574,7 +293,7 @@ class SummaryWriter:
         from tbhub.writer.summaries.audio import audio
 
         where = f"add_audio({tag!r:.80})"
-        _check_tag(tag, where)
+        check_tag(tag, where)
         self._add(audio(tag, snd_tensor, sample_rate), global_step, walltime, where)
 
     def add_text(
@@ -588,7 +307,7 @@ class SummaryWriter:
         from tbhub.writer.summaries.text import text
 
         where = f"add_text({tag!r:.80})"
-        _check_tag(tag, where)
+        check_tag(tag, where)
         self._add(text(tag, text_string), global_step, walltime, where)
 
     def add_mesh(
@@ -605,7 +324,7 @@ class SummaryWriter:
         from tbhub.writer.summaries.mesh import mesh
 
         where = f"add_mesh({tag!r:.80})"
-        _check_tag(tag, where)
+        check_tag(tag, where)
         self._add(mesh(tag, vertices, colors, faces, config_dict), global_step, walltime, where)
 
     def add_embedding(
@@ -620,7 +339,7 @@ class SummaryWriter:
         """Logs points in space for the projector, one row each, with labels and pictures."""
         from tbhub.writer.embedding import write_embedding
 
-        _check_tag(tag, "add_embedding")
+        check_tag(tag, "add_embedding")
         step = to_step(global_step, f"add_embedding({tag!r:.80})")
         if self._write_to_disk:
             write_embedding(self.logdir, mat, metadata, label_img, step, tag, metadata_header)
@@ -678,32 +397,6 @@ class SummaryWriter:
             )
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
-    # ------------------------------------------------------------------ the rest
-
-    @contextmanager
-    def use_metadata(
-        self, *, global_step: int | None = None, walltime: float | None = None
-    ) -> Iterator[Self]:
-        """Inside, calls without a step or wall time of their own get these."""
-        writer = self._open()
-        plain = self._add_scalar
-
-        def add_with_metadata(tag: Any, value: Any, step: Any, wall_time: Any) -> int:
-            status: int = plain(
-                tag,
-                value,
-                global_step if step is None else step,
-                walltime if wall_time is None else wall_time,
-            )
-            return status
-
-        with writer.use_metadata(global_step=global_step, walltime=walltime):
-            self._add_scalar = add_with_metadata
-            try:
-                yield self
-            finally:
-                self._add_scalar = plain
-
     def export_scalars_to_json(self, path: str | os.PathLike[str]) -> None:
         """Writes what ``add_scalars`` has logged: ``{directory: [[wall time, step, value], …]}``.
 
@@ -732,70 +425,6 @@ class SummaryWriter:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(series, file)
 
-    def flush(self) -> None:
-        """Hands every event to the operating system; raises WriteError where that fails."""
-        self._each_writer(FileWriter.flush)
-
-    def close(self) -> None:
-        """Flushes and closes every file. A later call opens new ones."""
-        self._each_writer(FileWriter.close)
-        self._sub_writers.clear()
-
-    def _each_writer(self, action: Any) -> None:
-        """Runs an action on every file, all of them even when some fail."""
-        writers = [self._file_writer] if self._file_writer else []
-        errors = []
-        for writer in [*writers, *self._sub_writers.values()]:
-            try:
-                getattr(writer, action.__name__)()
-            except OSError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        live = ("_file_writer", "_sub_writers", "_add_scalar", "_warned_tags")
-        return {name: value for name, value in self.__dict__.items() if name not in live}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._forget_files()
-
-
-def _check_tag(tag: Any, where: str) -> None:
-    if not isinstance(tag, str):
-        raise TypeError(f"{where}: expected a string as tag, got {type(tag).__name__}")
-    try:
-        tag.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{where}: the tag is not valid Unicode") from None
-
-
-def _batch_column(values: Any, count: int, dtype: Any, name: str, where: str) -> Any:
-    import numpy as np
-
-    array = to_array(values, where)
-    if array.shape != (count,):
-        raise ValueError(f"{where}: expected {count} {name}, got shape {array.shape}")
-    return np.ascontiguousarray(array, dtype)
-
 
 def _with_batch_axis(dataformats: str) -> str:
     return dataformats if "N" in dataformats.upper() else "N" + dataformats
-
-
-def _below(root: str, path: str) -> str:
-    """``path`` below ``root``, with the parts that would lead out of it taken away."""
-    parts = ["_" if part == ".." else part for part in path.split("/") if part not in ("", ".")]
-    return os.path.join(root, *parts)

@@ -12,7 +12,7 @@ from tbhub.compat.common.files import LIBRARY_FLUSH_SECS, LIBRARY_MAX_QUEUE
 from tbhub.compat.common.files import FileWriter as _FileWriter
 from tbhub.compat.tensorboardX.tags import clean_tag
 from tbhub.errors import TbhubWarning
-from tbhub.writer import file_writer, summary_writer
+from tbhub.writer import file_writer, scalar_writer, summary_writer
 from tbhub.writer.file_writer import DiscardingFileWriter as DummyFileWriter
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class SummaryWriter(summary_writer.SummaryWriter):
         super().add_scalars(clean_tag(main_tag), tag_scalar_dict, global_step, walltime)
 
     def _scalars_directory(self, main_tag: str, tag: str) -> str:
-        return summary_writer._below(self.logdir, tag)
+        return scalar_writer.below(self.logdir, tag)
 
     def add_hparams(  # type: ignore[override]
         self,
@@ -198,7 +198,7 @@ class SummaryWriter(summary_writer.SummaryWriter):
         from tbhub.compat.tensorboardX.summary import mesh
 
         where = f"add_mesh({tag!r:.80})"
-        summary_writer._check_tag(tag, where)
+        scalar_writer.check_tag(tag, where)
         self._add(mesh(tag, vertices, colors, faces, config_dict), global_step, walltime, where)
 
     def add_onnx_graph(self, onnx_model_file: Any) -> None:  # type: ignore[override]
