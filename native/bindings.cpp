@@ -9,6 +9,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -28,6 +31,26 @@ using namespace nb::literals;
 
 namespace tbhub {
 namespace {
+
+// Gives up the GIL. A daemon thread that wants it back from a finished interpreter is ended by
+// Python (before 3.14) with a forced unwind, which aborts the process in frames that may not
+// throw: keep the thread here instead, as later Pythons do.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  ~Unlocked() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (const abi::__forced_unwind&) {
+      for (;;) ::pause();
+    }
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
 
 std::string_view view(const nb::bytes& bytes) {
   return {static_cast<const char*>(bytes.data()), bytes.size()};
@@ -81,7 +104,7 @@ nb::list damage_spans(const DamageList& damages) {
 nb::tuple drain(Decoder& decoder) {
   std::vector<std::pair<const Tag*, Points>> collected;
   {
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     collected.reserve(decoder.fresh().size());
     for (const uint32_t number : decoder.fresh()) {
       Tag& tag = *decoder.tags()[number];
@@ -127,7 +150,7 @@ nb::dict inspect(nb::handle path, int out) {
   Inspection found;
   int code = 0;
   {
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     try {
       found = inspect_file(name.c_str(), out);
     } catch (const std::system_error& error) {
@@ -148,7 +171,7 @@ template <class T>
 nb::tuple histogram(nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu> values) {
   Histogram found;
   {
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     found = make_histogram(values.data(), values.shape(0));
   }
   return nb::make_tuple(found.min, found.max, found.sum, found.sum_squares,
@@ -158,13 +181,18 @@ nb::tuple histogram(nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::
 // A sink that belongs to one Python object: what it still holds is written when the object goes.
 class OwnedSink {
  public:
-  OwnedSink(nb::handle directory, nb::handle suffix, double flush_seconds, uint64_t max_queue) {
-    const std::string where = directory.is_none() ? "" : file_system_path(directory);
-    sink_ = Sink::create(where, file_system_path(suffix), flush_seconds, max_queue);
+  OwnedSink(nb::handle directory, nb::handle suffix, double flush_seconds, uint64_t max_queue)
+      : directory_(directory.is_none() ? "" : file_system_path(directory)) {
+    sink_ = Sink::create(directory_, file_system_path(suffix), flush_seconds, max_queue);
+    Unlocked unlocked;
+    if (!directory_.empty()) flusher::add(sink_);
+  }
+
+  void open() {
     int code = 0;
-    std::string path = where;
+    std::string path = directory_;
     {
-      nb::gil_scoped_release unlocked;
+      Unlocked unlocked;
       try {
         sink_->open();
       } catch (const std::filesystem::filesystem_error& error) {
@@ -178,7 +206,7 @@ class OwnedSink {
   }
 
   ~OwnedSink() {
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     sink_->close();
     flusher::remove(sink_.get());
   }
@@ -186,6 +214,7 @@ class OwnedSink {
   Sink* operator->() const { return sink_.get(); }
 
  private:
+  const std::string directory_;
   std::shared_ptr<Sink> sink_;
 };
 
@@ -245,7 +274,7 @@ void add_scalars(OwnedSink& sink, std::string_view tag, Vector<double> values,
   if ((steps && steps->shape(0) != size) || (wall_times && wall_times->shape(0) != size))
     throw nb::value_error("values, steps and wall_times differ in length");
   const std::string name(tag);
-  nb::gil_scoped_release unlocked;
+  Unlocked unlocked;
   sink->add_scalars(name, values.data(), steps ? steps->data() : nullptr,
                     wall_times ? wall_times->data() : nullptr, size);
 }
@@ -306,7 +335,7 @@ NB_MODULE(_kernel, m) {
       .def(nb::init<>())
       .def("feed", [](Decoder& self, nb::bytes data) {
         const std::string_view bytes = view(data);
-        nb::gil_scoped_release unlocked;
+        Unlocked unlocked;
         self.feed(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
       }, "data"_a)
       .def("read_file", [](Decoder& self, nb::handle path, uint64_t limit) {
@@ -314,7 +343,7 @@ NB_MODULE(_kernel, m) {
         uint64_t taken = 0;
         int code = 0;
         {
-          nb::gil_scoped_release unlocked;
+          Unlocked unlocked;
           try {
             taken = self.read_file(name.c_str(), limit);
           } catch (const std::system_error& error) {
@@ -342,6 +371,7 @@ NB_MODULE(_kernel, m) {
   nb::class_<OwnedSink>(m, "Sink")
       .def(nb::init<nb::handle, nb::handle, double, uint64_t>(), "directory"_a.none(), "suffix"_a = "",
            "flush_seconds"_a = 2.0, "max_queue"_a = 0)
+      .def("open", &OwnedSink::open)
       .def("add_scalar", &add_scalar, "tag"_a, "value"_a.none(), "step"_a.none(),
            "wall_time"_a.none())
       .def("add_scalars", &add_scalars, "tag"_a, "values"_a.noconvert(),
@@ -354,11 +384,11 @@ NB_MODULE(_kernel, m) {
       .def("add_session_start", [](OwnedSink& self, int64_t step) { self->add_session_start(step); },
            "step"_a)
       .def("flush", [](OwnedSink& self) {
-        nb::gil_scoped_release unlocked;
+        Unlocked unlocked;
         return self->flush();
       })
       .def("close", [](OwnedSink& self) {
-        nb::gil_scoped_release unlocked;
+        Unlocked unlocked;
         return self->close();
       })
       .def("take", &take)
@@ -367,10 +397,11 @@ NB_MODULE(_kernel, m) {
       .def_prop_ro("path", [](OwnedSink& self) { return decoded_path(self->path()); })
       .def_prop_ro("pending_events", [](OwnedSink& self) { return self->pending_events(); });
 
-  m.def("flush_all", [] {
-    nb::gil_scoped_release unlocked;
+  m.def("flush_all", [](bool write_through) {
+    if (write_through) flusher::write_through = true;
+    Unlocked unlocked;
     return flusher::flush_all();
-  });
+  }, "write_through"_a = false);
   m.attr("MAX_PENDING_BYTES") = kMaxPending;
   m.attr("MAX_TAGS") = kMaxTags;
 

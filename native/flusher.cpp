@@ -1,9 +1,9 @@
 #include "flusher.h"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,10 +32,12 @@ State& state() {
   return *instance;
 }
 
-// Signal handlers read these, so they are plain and lock-free.
-std::atomic<int> wake_fd{-1};
-std::atomic<int> sleep_fd{-1};
-std::atomic<bool> running{false};
+// What wakes the thread: a semaphore, as signal handlers may post it, and unlike a pipe it has no
+// descriptor that a program which closes all of them could close or take for its own.
+sem_t wake_up;
+// Signal handlers read these, so they are lock-free. The process whose thread runs: a child just
+// forked has its parent's number here, and no thread.
+std::atomic<pid_t> runner{0};
 std::atomic<int> ending_signal{0};
 
 std::vector<std::shared_ptr<Sink>> all_sinks() {
@@ -43,12 +45,7 @@ std::vector<std::shared_ptr<Sink>> all_sinks() {
   return state().sinks;
 }
 
-void poke() {
-  const char byte = 0;
-  const int fd = wake_fd.load(std::memory_order_relaxed);
-  // A full pipe means that the thread has been woken already.
-  if (fd >= 0) (void)!::write(fd, &byte, 1);
-}
+void poke() { ::sem_post(&wake_up); }
 
 // Does what the system would have done with the signal.
 void deliver(int signal) {
@@ -62,11 +59,12 @@ void on_signal(int signal) {
   const int saved = errno;
   int none = 0;
   // The second signal, or one in a process without the thread, does not wait for anything.
-  if (running && ending_signal.compare_exchange_strong(none, signal)) poke();
+  if (runner == ::getpid() && ending_signal.compare_exchange_strong(none, signal)) poke();
   else deliver(signal);
   errno = saved;
 }
 
+// Again and again: a program may put a handler in and take it out, which leaves the default.
 void watch_signals() {
   for (const int signal : kSignals) {
     struct sigaction current = {};
@@ -76,27 +74,43 @@ void watch_signals() {
     ours.sa_handler = on_signal;
     ours.sa_flags = SA_RESTART;
     ::sigemptyset(&ours.sa_mask);
-    ::sigaction(signal, &ours, nullptr);
+    // A handler the program has put in since we looked goes back.
+    if (::sigaction(signal, &ours, &current) == 0 && current.sa_handler != SIG_DFL &&
+        current.sa_handler != on_signal)
+      ::sigaction(signal, &current, nullptr);
   }
 }
 
 void sleep_until(Clock::time_point deadline) {
-  int timeout = -1;
-  if (deadline != Clock::time_point::max()) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    timeout = static_cast<int>(std::clamp<int64_t>(left, 0, 3'600'000));
-  }
-  pollfd waiting = {sleep_fd, POLLIN, 0};
-  if (::poll(&waiting, 1, timeout) > 0) {
-    char bytes[64];
-    while (::read(sleep_fd, bytes, sizeof bytes) == sizeof bytes) {
+  if (deadline == Clock::time_point::max()) {
+    ::sem_wait(&wake_up);
+  } else {
+    const auto left = std::max<int64_t>(0, std::chrono::nanoseconds(deadline - Clock::now()).count());
+    timespec until;
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 30)
+    ::clock_gettime(CLOCK_MONOTONIC, &until);
+#else
+    ::clock_gettime(CLOCK_REALTIME, &until);  // a clock set back makes one flush late
+#endif
+    until.tv_sec += left / 1'000'000'000;
+    until.tv_nsec += left % 1'000'000'000;
+    if (until.tv_nsec >= 1'000'000'000) {
+      ++until.tv_sec;
+      until.tv_nsec -= 1'000'000'000;
     }
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 30)
+    ::sem_clockwait(&wake_up, CLOCK_MONOTONIC, &until);
+#else
+    ::sem_timedwait(&wake_up, &until);
+#endif
+  }
+  while (::sem_trywait(&wake_up) == 0) {  // several calls are one
   }
 }
 
 void run() {
   for (;;) {
+    watch_signals();
     const auto sinks = all_sinks();
     const auto now = Clock::now();
     auto next = Clock::time_point::max();
@@ -115,25 +129,17 @@ void run() {
 
 // Holds state().lock.
 void start() {
-  int ends[2];
-  if (::pipe(ends) != 0) return;  // flush() and exit still write everything
-  for (const int end : ends) {
-    ::fcntl(end, F_SETFD, FD_CLOEXEC);
-    ::fcntl(end, F_SETFL, O_NONBLOCK);
-  }
-  sleep_fd = ends[0];
-  wake_fd = ends[1];
   // The thread takes no signals, so that a handler never interrupts it while it holds a lock.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     std::thread(run).detach();
-    running = true;
-  } catch (const std::system_error&) {  // no thread to be had: as above
+    runner = ::getpid();
+  } catch (const std::system_error&) {  // no thread to be had: flush() and exit still write
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (running) watch_signals();
+  if (runner != 0) watch_signals();  // not only once the thread runs
 }
 
 void before_fork() {
@@ -148,10 +154,10 @@ void after_fork_in_parent() {
 
 void after_fork_in_child() {
   for (const auto& sink : state().sinks) sink->after_fork_in_child();
-  running = false;
+  runner = 0;
+  write_through = false;
   ending_signal = 0;
-  if (const int fd = wake_fd.exchange(-1); fd >= 0) ::close(fd);
-  if (const int fd = sleep_fd.exchange(-1); fd >= 0) ::close(fd);
+  ::sem_init(&wake_up, 0, 0);
   state().lock.unlock();
 }
 
@@ -160,6 +166,7 @@ void flush_at_exit() { flush_all(); }
 void prepare_process() {
   static std::once_flag once;
   std::call_once(once, [] {
+    ::sem_init(&wake_up, 0, 0);
     ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     std::atexit(flush_at_exit);  // after Python's own end: daemon threads may have added more
   });
@@ -172,7 +179,7 @@ void add(const std::shared_ptr<Sink>& sink) {
   std::lock_guard lock(state().lock);
   auto& sinks = state().sinks;
   if (std::find(sinks.begin(), sinks.end(), sink) == sinks.end()) sinks.push_back(sink);
-  if (!running) start();
+  if (runner == 0) start();
 }
 
 void remove(const Sink* sink) {
@@ -181,9 +188,9 @@ void remove(const Sink* sink) {
 }
 
 void wake() {
-  if (!running) [[unlikely]] {
+  if (runner == 0) [[unlikely]] {
     std::lock_guard lock(state().lock);
-    if (!running) start();
+    if (runner == 0) start();
   }
   poke();
 }

@@ -6,6 +6,7 @@
 // do what it would have done. A handler of the program's own is never replaced.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 namespace tbhub {
@@ -24,6 +25,9 @@ void wake();
 
 // Flushes all sinks; how many still hold data they cannot write.
 size_t flush_all();
+
+// Set when the process may end at any moment and without notice: each event is written at once.
+inline std::atomic<bool> write_through{false};
 
 }  // namespace flusher
 }  // namespace tbhub

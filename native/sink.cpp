@@ -64,7 +64,7 @@ std::shared_ptr<Sink> Sink::create(std::string directory, std::string suffix, do
 }
 
 Sink::~Sink() {
-  if (fd_ >= 0) ::close(fd_);
+  close_file();
 }
 
 void Sink::open() {
@@ -85,6 +85,10 @@ void Sink::open_file() {
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
     if (fd >= 0) {
       fd_ = fd;
+      struct stat status = {};
+      ::fstat(fd, &status);
+      device_ = status.st_dev;
+      inode_ = status.st_ino;
       path_ = std::move(path);
       closed_ = false;
       break;
@@ -94,12 +98,14 @@ void Sink::open_file() {
   // The version comes before whatever waits.
   ByteBuffer with_version;
   append_version(with_version, wall_clock());
-  const size_t left = outgoing_.size() - written_;
+  const size_t version_size = with_version.size();
+  const size_t left = outgoing_.size() - version_size_;
   if (left > 0) {
-    std::memcpy(with_version.reserve(left), outgoing_.data() + written_, left);
+    std::memcpy(with_version.reserve(left), outgoing_.data() + version_size_, left);
     with_version.commit(left);
   }
   outgoing_.swap(with_version);
+  version_size_ = version_size;
   written_ = 0;
   if (!write_outgoing() && error_code_ != ENOSPC && error_code_ != EDQUOT)
     throw std::system_error(error_code_, std::generic_category(), path_);
@@ -129,7 +135,7 @@ void Sink::add(uint64_t events, Append append) {
   if (directory_.empty()) return;
   if (wake) flusher::wake();
   // The disk is well but slower than the program: let the program wait for it, lose nothing.
-  if (full && !troubled()) flush();
+  if ((full && !troubled()) || flusher::write_through.load(std::memory_order_relaxed)) flush();
 }
 
 void Sink::add_scalar(double wall_time, int64_t step, std::string_view tag, float value) {
@@ -190,8 +196,8 @@ bool Sink::write_outgoing() {
   if (written_ == outgoing_.size()) return true;
   if (fd_ < 0 || file_is_gone()) {
     if (fd_ >= 0) {
-      // Deleted under us: whatever half record it held went with it.
-      ::close(std::exchange(fd_, -1));
+      // Deleted or closed under us: what is under way goes into a new file, from its beginning.
+      close_file();
       written_ = 0;
     }
     try {
@@ -215,15 +221,28 @@ bool Sink::write_outgoing() {
   error_code_ = 0;
   troubled_ = false;
   outgoing_events_ = 0;
+  version_size_ = 0;
   if (outgoing_.capacity() > kKeptBuffer) outgoing_.release();
   else outgoing_.clear();
   written_ = 0;
   return true;
 }
 
+// Whether the descriptor is still our file. Programs that turn into daemons close every descriptor,
+// and the number may be somebody else's file by now.
+bool Sink::owns_descriptor(struct stat& status) const {
+  return ::fstat(fd_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+}
+
 bool Sink::file_is_gone() const {
   struct stat status;
-  return ::fstat(fd_, &status) == 0 && status.st_nlink == 0;
+  return !owns_descriptor(status) || status.st_nlink == 0;
+}
+
+void Sink::close_file() {
+  struct stat status;
+  if (fd_ >= 0 && owns_descriptor(status)) ::close(fd_);
+  fd_ = -1;
 }
 
 // Holds io_. The next attempt comes after the usual time, but not in a tight loop.
@@ -239,7 +258,7 @@ void Sink::set_error(int code, const std::string& path) {
 bool Sink::close() {
   std::lock_guard io(io_);
   if (!drain()) return false;
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  close_file();
   closed_ = true;
   return true;
 }
@@ -252,10 +271,22 @@ ByteBuffer Sink::take() {
   return taken;
 }
 
+// Events that are not in the file as a whole. Holds both locks.
+uint64_t Sink::waiting_events() const {
+  uint64_t written = 0;
+  for (size_t end = version_size_; end < written_;) {
+    uint64_t size;
+    std::memcpy(&size, outgoing_.data() + end, sizeof size);
+    end += 16 + size;  // a record's header and checksums
+    if (end <= written_) ++written;
+  }
+  return incoming_events_ + outgoing_events_ - written;
+}
+
 SinkError Sink::error() {
   std::lock_guard io(io_);
   std::lock_guard data(data_);
-  return {error_code_, incoming_events_ + outgoing_events_, dropped_, error_path_};
+  return {error_code_, waiting_events(), dropped_, error_path_};
 }
 
 bool Sink::is_closed() {
@@ -271,7 +302,7 @@ std::string Sink::path() {
 uint64_t Sink::pending_events() {
   std::lock_guard io(io_);
   std::lock_guard data(data_);
-  return incoming_events_ + outgoing_events_;
+  return waiting_events();
 }
 
 Clock::time_point Sink::deadline() {
@@ -293,10 +324,10 @@ void Sink::after_fork_in_child() {
   incoming_.release();
   outgoing_.release();
   incoming_events_ = outgoing_events_ = dropped_ = 0;
-  written_ = 0;
+  written_ = version_size_ = 0;
   deadline_ = Clock::time_point::max();
   woken_ = false;
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  close_file();
   path_.clear();
   error_code_ = 0;
   troubled_ = false;

@@ -12,6 +12,9 @@
 //     child opens a file of its own when it first has something to write.
 #pragma once
 
+#include <sys/stat.h>
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -93,7 +96,10 @@ class Sink : public std::enable_shared_from_this<Sink> {
   bool drain();
   bool write_outgoing();
   void open_file();
+  bool owns_descriptor(struct stat& status) const;
   bool file_is_gone() const;
+  void close_file();
+  uint64_t waiting_events() const;
   void set_error(int code, const std::string& path);
 
   const std::string directory_;
@@ -111,8 +117,11 @@ class Sink : public std::enable_shared_from_this<Sink> {
   std::mutex io_;
   ByteBuffer outgoing_;
   uint64_t outgoing_events_ = 0;
-  size_t written_ = 0;  // of outgoing_
+  size_t version_size_ = 0;  // of the version record that outgoing_ begins with, if it does
+  size_t written_ = 0;       // of outgoing_
   int fd_ = -1;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
   std::string path_;
   int error_code_ = 0;
   std::string error_path_;

@@ -1,10 +1,9 @@
 // Any bytes in any pieces, drained at any time: what comes out depends on the bytes alone.
 //
 // An input is a seed of four bytes, which decides on the pieces, and a file.
-#include "decoder.h"
-
 #include <algorithm>
 
+#include "decoder.h"
 #include "fuzz.h"
 #include "snapshot.h"
 
@@ -70,8 +69,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
                                           unsigned seed) {
   if (size < kSeedSize || max_size <= kSeedSize || seed % 16 == 0)
     return LLVMFuzzerMutate(data, size, max_size);
-  return kSeedSize + fuzz::mutate_records(data + kSeedSize, size - kSeedSize,
-                                          max_size - kSeedSize, seed);
+  return kSeedSize +
+         fuzz::mutate_records(data + kSeedSize, size - kSeedSize, max_size - kSeedSize, seed);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,9 +1,8 @@
 // Any bytes as the data of records whose crcs are right, which is where parsing begins.
 //
 // An input is a list of such data with "|EV|" in between.
-#include "event.h"
-
 #include "decoder.h"
+#include "event.h"
 #include "fuzz.h"
 #include "snapshot.h"
 
@@ -33,8 +32,8 @@ bool parses(std::string_view text, ParsedEvent& event) {
     if (!value.has_number || value.number_at == nullptr) continue;
     REQUIRE(value.number_width == (value.is_double ? 8 : 4));
     REQUIRE(inside({value.number_at, value.number_width}, value.message.data, value.message.size));
-    const double there = value.number_width == 4 ? load<float>(value.number_at)
-                                                 : load<double>(value.number_at);
+    const double there =
+        value.number_width == 4 ? load<float>(value.number_at) : load<double>(value.number_at);
     REQUIRE(there == value.number || there != there);
   }
   return true;

@@ -1,10 +1,9 @@
 // Any file: what is repaired is sound, and holds every event that could be read.
-#include "inspect.h"
-
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "fuzz.h"
+#include "inspect.h"
 
 using namespace tbhub;
 

@@ -1,7 +1,6 @@
 // Any bytes: a scan covers all of them, always moves on, and stands by what it said.
-#include "record.h"
-
 #include "fuzz.h"
+#include "record.h"
 
 using namespace tbhub;
 

@@ -21,7 +21,7 @@ void fail(const char* file, int line, const std::string& what);
 
 template <class T>
 std::string show(const T& value) {
-  if constexpr (requires(std::ostream& to) { to << value; }) {
+  if constexpr (requires(std::ostream & to) { to << value; }) {
     std::ostringstream text;
     text << std::setprecision(17) << value;
     return text.str();
@@ -57,8 +57,8 @@ class Random {
 
 }  // namespace tbhub::testing
 
-#define TEST(name)                                                            \
-  static void name();                                                         \
+#define TEST(name)                                                              \
+  static void name();                                                           \
   static const ::tbhub::testing::Registration registration_##name{#name, name}; \
   static void name()
 
@@ -67,14 +67,14 @@ class Random {
 
 #define CHECK_EQ(a, b) ::tbhub::testing::check_equal(__FILE__, __LINE__, #a " == " #b, a, b)
 
-#define CHECK_THROWS(exception, statement)                                            \
-  do {                                                                                \
-    bool thrown = false;                                                              \
-    try {                                                                             \
-      statement;                                                                      \
-    } catch (const exception&) {                                                      \
-      thrown = true;                                                                  \
-    }                                                                                 \
-    if (!thrown)                                                                      \
+#define CHECK_THROWS(exception, statement)                                                \
+  do {                                                                                    \
+    bool thrown = false;                                                                  \
+    try {                                                                                 \
+      statement;                                                                          \
+    } catch (const exception&) {                                                          \
+      thrown = true;                                                                      \
+    }                                                                                     \
+    if (!thrown)                                                                          \
       ::tbhub::testing::fail(__FILE__, __LINE__, #statement " should throw " #exception); \
   } while (false)

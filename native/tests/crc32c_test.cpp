@@ -23,7 +23,8 @@ std::vector<Vector> known_vectors() {
     up[static_cast<size_t>(i)] = static_cast<char>(i);
     down[static_cast<size_t>(i)] = static_cast<char>(31 - i);
   }
-  return {  // RFC 3720, B.4, and the catalogue's check value
+  return {
+      // RFC 3720, B.4, and the catalogue's check value
       {"", 0},
       {"123456789", 0xe3069283u},
       {"a", 0xc1d04330u},

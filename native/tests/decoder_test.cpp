@@ -195,8 +195,8 @@ TEST(decoder_expectation_changes_nothing) {
 TEST(decoder_metadata_that_comes_late_counts) {
   // The same bytes are a scalar before the tag is given to another plugin, and none after.
   const Message tensor = double_event(1, 1, "a", 2);
-  const Message given = value_event(
-      1, 2, Message().bytes(1, "a").message(9, scalars_metadata("text")).bytes(8, ""));
+  const Message given =
+      value_event(1, 2, Message().bytes(1, "a").message(9, scalars_metadata("text")).bytes(8, ""));
   const std::string file =
       record_of(tensor) + record_of(tensor) + record_of(given) + record_of(tensor);
   const Snapshot found = snapshot(file);
@@ -434,8 +434,8 @@ TEST(decoder_reads_a_growing_file) {
     const std::string more = random_file(random, 200);
     // Cut anywhere: the rest of the last record comes with the next round.
     const size_t cut = random.below(more.size());
-    for (const std::string_view part : {std::string_view(more).substr(0, cut),
-                                        std::string_view(more).substr(cut)}) {
+    for (const std::string_view part :
+         {std::string_view(more).substr(0, cut), std::string_view(more).substr(cut)}) {
       file.append(part);
       all += part;
       const uint64_t limit = random.one_in(3) ? random.below(5000) : UINT64_MAX;

@@ -18,8 +18,12 @@ Snapshot decode(const ByteBuffer& bytes) {
 }
 
 TEST(encode_scalars_come_back) {
-  const std::string tags[] = {"", "loss", "größe/\xf0\x9f\x93\x89", std::string(127, 'a'),
-                              std::string(128, 'b'), std::string(16384, 'c'),
+  const std::string tags[] = {"",
+                              "loss",
+                              "größe/\xf0\x9f\x93\x89",
+                              std::string(127, 'a'),
+                              std::string(128, 'b'),
+                              std::string(16384, 'c'),
                               std::string(size_t{1} << 20, 'd')};
   for (const std::string& tag : tags) {
     ByteBuffer bytes;
@@ -28,8 +32,8 @@ TEST(encode_scalars_come_back) {
                                int64_t{1} << 40, INT64_MAX, INT64_MIN}) {
       for (const float value : {0.0f, -0.0f, 1e-45f, 3.4e38f, INFINITY, -INFINITY, NAN}) {
         append_scalar(bytes, 1.7e9 + 0.25, step, tag, value);
-        expected.points.push_back({step, std::bit_cast<uint64_t>(1.7e9 + 0.25),
-                                   std::bit_cast<uint64_t>(double{value})});
+        expected.points.push_back(
+            {step, std::bit_cast<uint64_t>(1.7e9 + 0.25), std::bit_cast<uint64_t>(double{value})});
       }
     }
     const Snapshot found = decode(bytes);

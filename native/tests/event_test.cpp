@@ -38,8 +38,8 @@ Number number_of_value(const Message& value) {
   const ParsedValue& found = parsed.event.values[0];
   if (found.number_at != nullptr && found.has_number) {
     // Where the number is said to stand, it stands.
-    const double there = found.number_width == 4 ? load<float>(found.number_at)
-                                                 : load<double>(found.number_at);
+    const double there =
+        found.number_width == 4 ? load<float>(found.number_at) : load<double>(found.number_at);
     CHECK(there == found.number || std::isnan(there));
   }
   return {true, found.has_number, found.is_double, found.number, found.rank};
@@ -55,7 +55,8 @@ void check_number(const Message& tensor, double expected, bool is_double, int li
       !(found.value == expected || (std::isnan(found.value) && std::isnan(expected))))
     fail(__FILE__, line, "tensor holds " + show(found.value) + ", not " + show(expected));
 }
-#define CHECK_NUMBER(tensor, expected, is_double) check_number(tensor, expected, is_double, __LINE__)
+#define CHECK_NUMBER(tensor, expected, is_double) \
+  check_number(tensor, expected, is_double, __LINE__)
 
 Message typed(uint64_t type) { return Message().varint(1, type).message(2, Message()); }
 
@@ -71,8 +72,8 @@ void check_varint(uint64_t type, uint32_t field, uint64_t raw, double expected, 
 }
 
 TEST(event_simple_value) {
-  for (const float value : {0.0f, -0.0f, 1.5f, -3e38f, std::numeric_limits<float>::denorm_min(),
-                            INFINITY, -INFINITY}) {
+  for (const float value :
+       {0.0f, -0.0f, 1.5f, -3e38f, std::numeric_limits<float>::denorm_min(), INFINITY, -INFINITY}) {
     const Parsed parsed(scalar_event(12.5, -7, "loss", value));
     CHECK(parsed.good);
     CHECK_EQ(parsed.event.wall_time, 12.5);
@@ -140,10 +141,12 @@ TEST(event_tensor_content) {
 
 TEST(event_half_of_every_kind) {
   const double inf = INFINITY;
-  const struct { uint16_t bits; double value; } halves[] = {
-      {0x0000, 0}, {0x8000, -0.0}, {0x0001, 0x1p-24}, {0x03ff, 1023 * 0x1p-24},
-      {0x8001, -0x1p-24}, {0x0400, 0x1p-14}, {0x3c00, 1}, {0x3555, 0.333251953125},
-      {0x7bff, 65504}, {0xfbff, -65504}, {0x7c00, inf}, {0xfc00, -inf}};
+  const struct {
+    uint16_t bits;
+    double value;
+  } halves[] = {{0x0000, 0},        {0x8000, -0.0},    {0x0001, 0x1p-24}, {0x03ff, 1023 * 0x1p-24},
+                {0x8001, -0x1p-24}, {0x0400, 0x1p-14}, {0x3c00, 1},       {0x3555, 0.333251953125},
+                {0x7bff, 65504},    {0xfbff, -65504},  {0x7c00, inf},     {0xfc00, -inf}};
   for (const auto& [bits, value] : halves) {
     const Number found = number_of_tensor(content(kHalf, bits));
     CHECK_EQ(found.value, value);
@@ -155,9 +158,11 @@ TEST(event_half_of_every_kind) {
 }
 
 TEST(event_bfloat16_of_every_kind) {
-  const struct { uint16_t bits; double value; } numbers[] = {
-      {0x0000, 0}, {0x8000, -0.0}, {0x0001, 0x1p-133}, {0x3f80, 1}, {0x4049, 3.140625},
-      {0x7f7f, 0x1.fep127}, {0x7f80, INFINITY}, {0xff80, -INFINITY}};
+  const struct {
+    uint16_t bits;
+    double value;
+  } numbers[] = {{0x0000, 0},        {0x8000, -0.0},       {0x0001, 0x1p-133}, {0x3f80, 1},
+                 {0x4049, 3.140625}, {0x7f7f, 0x1.fep127}, {0x7f80, INFINITY}, {0xff80, -INFINITY}};
   for (const auto& [bits, value] : numbers) {
     CHECK_NUMBER(content(kBfloat16, bits), value, false);
     check_varint(kBfloat16, 13, bits, value, false);
@@ -211,7 +216,8 @@ TEST(event_last_of_a_repeated_field_wins) {
 }
 
 TEST(event_fields_in_any_order_among_unknown_ones) {
-  const Message group = Message().key(50, 3).varint(1, 5).key(2, 3).bytes(9, "in").key(2, 4).key(50, 4);
+  const Message group =
+      Message().key(50, 3).varint(1, 5).key(2, 3).bytes(9, "in").key(2, 4).key(50, 4);
   Message value;
   value.float32(2, 2.5f).raw(group.text()).varint(77, 1).bytes(1, "tag").float64(78, 1);
   Message event;
@@ -239,8 +245,8 @@ TEST(event_summaries_add_up) {
 
 TEST(event_malformed_bytes_are_no_events) {
   CHECK(is_event(Message()));
-  CHECK(!is_event(Message().raw(std::string(1, '\0'))));            // field 0
-  CHECK(!is_event(Message().key(1, 6)));                            // no such wire type
+  CHECK(!is_event(Message().raw(std::string(1, '\0'))));  // field 0
+  CHECK(!is_event(Message().key(1, 6)));                  // no such wire type
   CHECK(!is_event(Message().key(1, 7)));
   CHECK(!is_event(Message().key(50, 4)));                           // an end without a start
   CHECK(!is_event(Message().key(50, 3)));                           // a start without an end
@@ -288,9 +294,14 @@ TEST(event_metadata) {
 }
 
 TEST(event_kinds_of_values) {
-  const struct { uint32_t field; BlobKind kind; } kinds[] = {
-      {3, BlobKind::kOldHistogram}, {4, BlobKind::kImage}, {5, BlobKind::kHistogram},
-      {6, BlobKind::kAudio}, {8, BlobKind::kTensor}};
+  const struct {
+    uint32_t field;
+    BlobKind kind;
+  } kinds[] = {{3, BlobKind::kOldHistogram},
+               {4, BlobKind::kImage},
+               {5, BlobKind::kHistogram},
+               {6, BlobKind::kAudio},
+               {8, BlobKind::kTensor}};
   for (const auto& [field, kind] : kinds) {
     const Parsed parsed(value_event(1, 1, Message().bytes(1, "t").message(field, Message())));
     CHECK(parsed.good);
@@ -300,8 +311,10 @@ TEST(event_kinds_of_values) {
 }
 
 TEST(event_payloads) {
-  const struct { uint32_t field; BlobKind kind; } kinds[] = {
-      {4, BlobKind::kGraph}, {9, BlobKind::kMetaGraph}, {6, BlobKind::kLogMessage}};
+  const struct {
+    uint32_t field;
+    BlobKind kind;
+  } kinds[] = {{4, BlobKind::kGraph}, {9, BlobKind::kMetaGraph}, {6, BlobKind::kLogMessage}};
   for (const auto& [field, kind] : kinds) {
     const Parsed parsed(Message().varint(2, 1).bytes(field, "payload"));
     CHECK(parsed.good && parsed.event.has_payload);
@@ -339,8 +352,13 @@ TEST(event_session_logs) {
 
 TEST(event_is_reused_without_traces) {
   ParsedEvent event;
-  const std::string full =
-      Message().float64(1, 1).varint(2, 2).bytes(3, "brain.Event:1").bytes(4, "g").message(7, Message().varint(1, 1)).text();
+  const std::string full = Message()
+                               .float64(1, 1)
+                               .varint(2, 2)
+                               .bytes(3, "brain.Event:1")
+                               .bytes(4, "g")
+                               .message(7, Message().varint(1, 1))
+                               .text();
   CHECK(parse_event(data_of(full), full.size(), event));
   CHECK(parse_event(nullptr, 0, event));
   CHECK(event.wall_time == 0 && event.step == 0 && !event.has_version && !event.session_start);
@@ -355,11 +373,30 @@ TEST(event_utf8_table) {
         "\xf4\x80\x80\x80", "\xf4\x8f\xbf\xbf", "Verlust/größe \xf0\x9f\x93\x89"})
     CHECK(good(text));
   CHECK(good(std::string_view("a\0b", 3)));
-  for (const std::string_view text :
-       {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2\x7f", "\xc2\xc0", "\xe0\x9f\xbf",
-        "\xe0\xa0", "\xe1\x80", "\xe1\x80\x7f", "\xe1\x80\xc0", "\xed\xa0\x80", "\xed\xbf\xbf",
-        "\xf0\x8f\xbf\xbf", "\xf0\x90\x80", "\xf1\x80\x80\x7f", "\xf1\x80\x7f\x80",
-        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xfe", "ascii\x80", "ascii\xe2\x82"})
+  for (const std::string_view text : {"\x80",
+                                      "\xbf",
+                                      "\xc0\x80",
+                                      "\xc1\xbf",
+                                      "\xc2",
+                                      "\xc2\x7f",
+                                      "\xc2\xc0",
+                                      "\xe0\x9f\xbf",
+                                      "\xe0\xa0",
+                                      "\xe1\x80",
+                                      "\xe1\x80\x7f",
+                                      "\xe1\x80\xc0",
+                                      "\xed\xa0\x80",
+                                      "\xed\xbf\xbf",
+                                      "\xf0\x8f\xbf\xbf",
+                                      "\xf0\x90\x80",
+                                      "\xf1\x80\x80\x7f",
+                                      "\xf1\x80\x7f\x80",
+                                      "\xf4\x90\x80\x80",
+                                      "\xf5\x80\x80\x80",
+                                      "\xff",
+                                      "\xfe",
+                                      "ascii\x80",
+                                      "ascii\xe2\x82"})
     CHECK(!good(text));
   CHECK(!is_event(scalar_event(1, 1, "bad \xff tag", 1)));
 }

@@ -25,16 +25,21 @@ std::vector<uint64_t> reference(const std::vector<T>& values) {
 
 template <class T>
 void check(const std::vector<T>& values) {
-  CHECK(count_buckets(values.data(), values.size()) == reference(values));
+  CHECK(make_histogram(values.data(), values.size()).buckets == reference(values));
 }
 
 // Every edge and its neighbours, in the type's own precision.
 template <class T>
 std::vector<T> around_edges() {
   const T inf = std::numeric_limits<T>::infinity();
-  std::vector<T> values = {T(0), T(-0.0), std::numeric_limits<T>::denorm_min(),
-                           -std::numeric_limits<T>::denorm_min(), inf, -inf,
-                           std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::max(),
+  std::vector<T> values = {T(0),
+                           T(-0.0),
+                           std::numeric_limits<T>::denorm_min(),
+                           -std::numeric_limits<T>::denorm_min(),
+                           inf,
+                           -inf,
+                           std::numeric_limits<T>::quiet_NaN(),
+                           std::numeric_limits<T>::max(),
                            std::numeric_limits<T>::lowest()};
   for (const double edge : histogram_edges())
     for (const T value : {T(edge), std::nextafter(T(edge), inf), std::nextafter(T(edge), -inf)})
@@ -85,9 +90,48 @@ TEST(histogram_leaves_out_nan_and_what_is_beyond_the_edges) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<double> values = {1, nan, 2, INFINITY, -INFINITY, 1e21, -1e21, -nan};
   uint64_t counted = 0;
-  for (const uint64_t bucket : count_buckets(values.data(), values.size())) counted += bucket;
+  for (const uint64_t bucket : make_histogram(values.data(), values.size()).buckets)
+    counted += bucket;
   CHECK_EQ(counted, uint64_t{2});
   check(values);
+}
+
+template <class T>
+void check_sums(const std::vector<T>& values) {
+  const Histogram found = make_histogram(values.data(), values.size());
+  long double sum = 0, squares = 0, size = 0;
+  for (const long double value : values) {
+    sum += value;
+    squares += value * value;
+    size += std::fabs(value);
+  }
+  CHECK(std::fabs(found.sum - static_cast<double>(sum)) <= 1e-14 * static_cast<double>(size));
+  CHECK(std::fabs(found.sum_squares - static_cast<double>(squares)) <=
+        1e-14 * static_cast<double>(squares));
+  CHECK_EQ(found.min, double{*std::min_element(values.begin(), values.end())});
+  CHECK_EQ(found.max, double{*std::max_element(values.begin(), values.end())});
+}
+
+TEST(histogram_sums_and_extremes) {
+  Random random(2);
+  for (const size_t count : {1, 7, 8, 9, 15, 16, 17, 127, 128, 129, 136, 1000, 10001}) {
+    check_sums(of_all_magnitudes<double>(random, count));
+    check_sums(of_all_magnitudes<float>(random, count));
+  }
+}
+
+TEST(histogram_extremes_of_nan_and_infinity) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const size_t size : {1, 2, 15, 16, 17, 40}) {
+    for (size_t place = 0; place < size; ++place) {
+      std::vector<double> values(size, 1);
+      values[place] = nan;
+      const Histogram found = make_histogram(values.data(), size);
+      CHECK(std::isnan(found.min) && std::isnan(found.max) && std::isnan(found.sum));
+      values[place] = -INFINITY;
+      CHECK_EQ(make_histogram(values.data(), size).min, -double{INFINITY});
+    }
+  }
 }
 
 TEST(histogram_of_many_equal_values) {

@@ -56,7 +56,8 @@ struct Sample {
 
   size_t record_at(size_t position) const {
     return static_cast<size_t>(std::upper_bound(starts.begin(), starts.end(), position) -
-                               starts.begin()) - 1;
+                               starts.begin()) -
+           1;
   }
   std::vector<std::string> without(size_t record) const {
     std::vector<std::string> rest = data;

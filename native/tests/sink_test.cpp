@@ -313,7 +313,11 @@ TEST(sink_goes_on_in_the_middle_of_a_record_when_the_disk_has_room_again) {
       CHECK(sink->troubled());
       CHECK_EQ(sink->error().code, EFBIG);
       CHECK_EQ(sink->error().path, sink->path());
-      CHECK_EQ(sink->error().pending, uint64_t{500});
+      // What waits and what stands whole in the file is everything.
+      Decoder written;
+      written.read_file(sink->path().c_str(), UINT64_MAX);
+      const uint64_t whole = written.events() - (written.events() > 0);  // but for the version
+      CHECK(sink->error().pending <= 500 && sink->error().pending + whole >= 500);
       for (int64_t step = 500; step < 600; ++step) sink->add_scalar(1, step, "a", 1);
       CHECK(!sink->close());
     }
@@ -351,7 +355,8 @@ TEST(sink_holds_so_much_and_counts_what_it_drops) {
     for (int i = 0; i < 80; ++i) sink->add_record(record);
     const SinkError error = sink->error();
     CHECK(error.dropped >= 10 && error.dropped <= 20);
-    CHECK_EQ(error.pending + error.dropped, uint64_t{91});
+    const uint64_t kept = error.pending + error.dropped;
+    CHECK(kept <= 91 && kept >= 88);  // all, but for what fit on the disk
   }
   CHECK(sink->flush());
   CHECK_EQ(sink->error().pending, uint64_t{0});
@@ -378,12 +383,13 @@ TEST(sink_forked_child_has_a_file_of_its_own) {
   CHECK(sink->flush());
   sink->add_scalar(1, 0, "waiting", 1);
   CHECK_EQ(run_in_child([&] {
-    if (sink->pending_events() != 0) ::_exit(1);
-    sink->add_scalar(1, 1, "child", 1);
-    if (!sink->flush()) ::_exit(2);
-    sink->add_scalar(1, 2, "child", 1);
-    if (!sink->close()) ::_exit(3);
-  }), 0);
+             if (sink->pending_events() != 0) ::_exit(1);
+             sink->add_scalar(1, 1, "child", 1);
+             if (!sink->flush()) ::_exit(2);
+             sink->add_scalar(1, 2, "child", 1);
+             if (!sink->close()) ::_exit(3);
+           }),
+           0);
   // A child that adds nothing leaves no file behind.
   CHECK_EQ(run_in_child([&] { sink->flush(); }), 0);
   sink->add_scalar(1, 1, "waiting", 1);
@@ -399,9 +405,10 @@ TEST(sink_child_is_flushed_in_time_and_at_exit) {
   const Folder folder;
   const OpenSink sink(folder.path(), 0.02);
   CHECK_EQ(run_in_child([&] {
-    sink->add_scalar(1, 0, "in time", 1);
-    ::_exit(comes_true([&] { return sink->pending_events() == 0; }) ? 0 : 1);
-  }), 0);
+             sink->add_scalar(1, 0, "in time", 1);
+             ::_exit(comes_true([&] { return sink->pending_events() == 0; }) ? 0 : 1);
+           }),
+           0);
   CHECK(steps_in(folder)["in time"] == count_to(1));
 }
 
@@ -409,9 +416,10 @@ TEST(sink_is_written_at_exit_and_by_signals) {
   const Folder folder;
   const OpenSink sink(folder.path());
   CHECK_EQ(run_in_child([&] {
-    sink->add_scalar(1, 0, "exit", 1);
-    std::exit(0);
-  }), 0);
+             sink->add_scalar(1, 0, "exit", 1);
+             std::exit(0);
+           }),
+           0);
   CHECK(steps_in(folder)["exit"] == count_to(1));
   for (const int signal : {SIGTERM, SIGHUP}) {
     const std::string tag = "signal " + std::to_string(signal);
@@ -438,9 +446,10 @@ TEST(sink_forks_while_threads_add) {
       });
     for (int child = 0; child < kChildren; ++child)
       CHECK_EQ(run_in_child([&] {
-        sink->add_scalar(1, child, "child", 1);
-        if (!sink->close()) ::_exit(1);
-      }), 0);
+                 sink->add_scalar(1, child, "child", 1);
+                 if (!sink->close()) ::_exit(1);
+               }),
+               0);
     for (std::thread& thread : threads) thread.join();
   }
   auto steps = steps_in(folder);
@@ -466,8 +475,8 @@ TEST(sink_flush_all_says_how_many_are_stuck) {
 
 TEST(sink_takes_any_flush_time) {
   const Folder folder;
-  for (const double seconds : {0.0, -1.0, 1e300, -1e300, static_cast<double>(NAN),
-                               static_cast<double>(INFINITY)}) {
+  for (const double seconds :
+       {0.0, -1.0, 1e300, -1e300, static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
     const OpenSink sink(folder.path(), seconds);
     sink->add_scalar(1, 0, "a", 1);
     CHECK(sink->flush());

@@ -200,3 +200,28 @@ def test_one_background_thread_serves_all_writers(logdir):
     assert threading.active_count() == before
     for writer in writers:
         writer.close()
+
+
+def test_a_program_that_closes_every_descriptor(run, logdir, tmp_path):
+    """As daemons do. Neither the program's own files nor the log may suffer."""
+    run(
+        """
+        import os, sys, time
+        from tbhub import SummaryWriter
+        writer = SummaryWriter(sys.argv[1], flush_secs=0.1)
+        writer.add_scalar("a", 1, 1)
+        writer.flush()
+        os.closerange(3, 100)
+        files = [open(f"{sys.argv[2]}/{number}", "wb") for number in range(10)]
+        writer.add_scalar("a", 2, 2)
+        time.sleep(0.5)
+        used = time.process_time()
+        time.sleep(0.5)
+        assert time.process_time() - used < 0.2
+        writer.add_scalar("a", 3, 3)
+        """,
+        logdir,
+        tmp_path,
+    )
+    assert [(tmp_path / str(number)).stat().st_size for number in range(10)] == [0] * 10
+    assert [step for path in event_files(logdir) for step in read_steps(path)] == [1, 2, 3]

@@ -189,43 +189,6 @@ def test_a_program_started_by_ours_has_default_handlers(run, logdir):
     )
 
 
-def test_a_second_sigterm_does_not_wait_for_a_write_that_hangs(start, logdir):
-    # The event file's descriptor becomes a full pipe: the next write blocks as on a dead NFS.
-    program = start(
-        f"""{LOG}
-    writer = SummaryWriter(sys.argv[1], flush_secs=600)
-    writer.flush()
-    (number,) = (
-        int(entry.name)
-        for entry in os.scandir("/proc/self/fd")
-        if "tfevents" in os.path.realpath(entry.path)
-    )
-    reader, full = os.pipe()
-    os.set_blocking(full, False)
-    try:
-        while True:
-            os.write(full, bytes(4096))
-    except BlockingIOError:
-        os.set_blocking(full, True)
-    os.dup2(full, number)
-    log(writer)
-    print("logged")
-    while True:
-        time.sleep(0.01)
-        writer.add_scalar("b", 1, 1)  # goes on although the write hangs
-        print("alive")
-    """,
-        logdir,
-    )
-    assert program.line() == "logged"
-    program.send(signal.SIGTERM)
-    time.sleep(0.3)
-    for _ in range(100):  # more lines than can have been printed before the signal
-        assert program.line() == "alive"
-    program.send(signal.SIGTERM)
-    assert program.finish() == -signal.SIGTERM
-
-
 def test_sigterm_in_a_forked_child_that_logs(run, logdir):
     run(
         f"""{LOG}

@@ -101,6 +101,7 @@ def test_nothing_is_written_when_not_wanted(tmp_path: Path) -> None:
         writer.add_hparams({"lr": 1}, {"m": 1})
         writer.add_scalars_batch("s", [1, 2])
         writer.add_embedding(np.eye(3))
+        writer.export_scalars_to_json(tmp_path / "empty.json")
         writer.flush()
     assert not (tmp_path / "no").exists()
 
@@ -251,7 +252,7 @@ def test_add_scalars_makes_runs_as_torch_does(tmp_path: Path) -> None:
         for step in range(3):
             writer.add_scalars("a/b", {"sin": step, "cos": -step}, step)
         assert len(writer.all_writers) == 3
-        writer.export_scalars_to_json(tmp_path / "all.json")
+    writer.export_scalars_to_json(tmp_path / "all.json")
     assert read_scalars(tmp_path / "a_b_sin")["a/b"] == [(0, 0.0), (1, 1.0), (2, 2.0)]
     exported = json.loads((tmp_path / "all.json").read_text())
     rows = exported[str(tmp_path / "a_b_cos")]
@@ -469,6 +470,8 @@ def test_hparams_in_both_libraries_orders(tmp_path: Path) -> None:
         writer.add_hparams({"lr": 1}, {"m": 1})
         with pytest.raises(TypeError, match="dict"):
             writer.add_hparams([1], {"m": 1})  # type: ignore[arg-type]
+        with pytest.warns(TbhubWarning, match=r"add_hparams\('m'\): got nan"):
+            writer.add_hparams({"lr": 1}, {"m": math.nan}, run_name="kw-x")
         with pytest.raises(TypeError, match="metric 'm'"):
             writer.add_hparams({"lr": 1}, {"m": "x"})
     runs = {path.name for path in tmp_path.iterdir() if path.is_dir()}

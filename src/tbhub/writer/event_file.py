@@ -12,7 +12,7 @@ import sys
 import time
 import warnings
 import weakref
-from typing import Any
+from typing import Any, Self
 
 from tbhub._kernel import MAX_PENDING_BYTES, Sink, flush_all
 from tbhub.errors import TbhubWarning, WriteError
@@ -22,6 +22,8 @@ from tbhub.writer.record_writer import find_factory
 DEFAULT_FLUSH_SECS = 2.0
 
 _open_files: weakref.WeakSet[EventFile] = weakref.WeakSet()
+# Dropped by the program while they could not be written: kept, so that they are tried again.
+_orphans: list[EventFile] = []
 
 
 class EventFile:
@@ -34,6 +36,30 @@ class EventFile:
         flush_secs: float | None = None,
         filename_suffix: str = "",
     ) -> None:
+        """Opens a new event file; raises OSError where that cannot be done."""
+        self._set_up(logdir, max_queue, flush_secs, filename_suffix)
+        self.sink.open()
+
+    @classmethod
+    def unopened(
+        cls,
+        logdir: str | os.PathLike[str],
+        max_queue: int | None,
+        flush_secs: float | None,
+        filename_suffix: str,
+    ) -> Self:
+        """Waits for the first event to open a file, and tries again where that fails."""
+        file = cls.__new__(cls)
+        file._set_up(logdir, max_queue, flush_secs, filename_suffix)
+        return file
+
+    def _set_up(
+        self,
+        logdir: str | os.PathLike[str],
+        max_queue: int | None,
+        flush_secs: float | None,
+        filename_suffix: str,
+    ) -> None:
         flush_seconds = DEFAULT_FLUSH_SECS if flush_secs is None else float(flush_secs)
         if not flush_seconds >= 0:
             raise ValueError(f"flush_secs must not be negative, got {flush_secs}")
@@ -45,15 +71,24 @@ class EventFile:
         factory = find_factory(self.logdir)
         self.sink: Any
         if factory is None:
-            self.sink = Sink(self.logdir, filename_suffix, flush_seconds, max_queue or 0)
+            # Absolute: files are opened later, too, and the program may have moved by then.
+            self.sink = Sink(
+                os.path.abspath(self.logdir),
+                filename_suffix,
+                flush_seconds,
+                max_queue or 0,
+            )
         else:
             from tbhub.writer.factory_sink import FactorySink
 
             self.sink = FactorySink(factory, self.logdir, filename_suffix, flush_seconds)
-        self._warned = False
-        self._reported_drops = 0
+        self._start_reports()
         _open_files.add(self)
         _follow_child_processes()
+
+    def _start_reports(self) -> None:
+        self._warned = False
+        self._reported_drops = 0
 
     def add_summary(self, summary: bytes, step: int, wall_time: float | None) -> None:
         """Adds an event around a serialized ``Summary``."""
@@ -69,22 +104,30 @@ class EventFile:
 
     def flush(self) -> None:
         """Hands every event to the operating system; raises WriteError where that fails."""
-        if not self.sink.flush():
-            raise self._write_error()
+        while not self.sink.flush():
+            self._raise_problem()
         self._report_drops()
 
     def close(self) -> None:
         """Flushes and closes the file. After an error the events are still kept: call it again."""
-        if not self.sink.close():
-            raise self._write_error()
+        while not self.sink.close():
+            self._raise_problem()
         self._report_drops()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_reported_drops") and not self.sink.close():
+            _orphans[:] = [file for file in _orphans if file.sink.pending_events]
+            _orphans.append(self)
 
     def report(self) -> None:
         """Warns, once per episode, that the file cannot be written at the moment."""
-        if self._warned or (problem := self.sink.error()) is None:
+        if self._warned:
             return
-        self._warned = True
-        code, path, *_ = problem
+        self._warned = True  # before anything that lets another thread in
+        code, path, *_ = self.sink.error() or (0, "")
+        if not code:  # it is over already
+            self._warned = False
+            return
         warn(
             f"cannot write to {path}: {os.strerror(code)}; events are kept in memory "
             f"(up to {MAX_PENDING_BYTES >> 20} MB) and tried again"
@@ -101,10 +144,12 @@ class EventFile:
             )
             self._reported_drops = dropped
 
-    def _write_error(self) -> WriteError:
-        code, path, pending, dropped = self.sink.error() or (0, self.logdir, 0, 0)
+    def _raise_problem(self) -> None:
+        code, path, pending, dropped = self.sink.error() or (0, "", 0, 0)
+        if not code:
+            return  # the background thread has got through in the meantime
         lost = f"; {dropped} more were dropped" if dropped else ""
-        return WriteError(
+        raise WriteError(
             code,
             f"{pending} events could not be written and are kept in memory{lost}: "
             f"{os.strerror(code)}",
@@ -114,19 +159,27 @@ class EventFile:
 
 def warn(text: str) -> None:
     """A warning that never becomes an exception: logging must not end a training."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("tbhub."):
+        level, frame = level + 1, frame.f_back  # to the program's own line
     try:
-        warnings.warn(text, TbhubWarning, stacklevel=4)
+        warnings.warn(text, TbhubWarning, stacklevel=level)
     except TbhubWarning:
         print(f"tbhub: {text}", file=sys.stderr)
 
 
 @atexit.register
 def _flush_at_exit() -> None:
-    for file in list(_open_files):
+    for file in [*_open_files, *_orphans]:
         try:
             file.flush()
         except WriteError as error:
             print(f"tbhub: {error}; they are lost with the end of this process", file=sys.stderr)
+
+
+def _flush_for_good() -> None:
+    _flush_at_exit()
+    flush_all(write_through=True)  # a thread of this process may still log
 
 
 # A child of multiprocessing ends without running atexit, but runs its own finalizers.
@@ -139,10 +192,16 @@ def _follow_child_processes() -> None:
     if util is None or _finalizer_pid == os.getpid():
         return
     _finalizer_pid = os.getpid()
-    util.Finalize(None, flush_all, exitpriority=0)
+    util.Finalize(None, _flush_for_good, exitpriority=0)
     util.register_after_fork(
-        _flush_at_exit, lambda _: util.Finalize(None, flush_all, exitpriority=0)
+        _flush_for_good, lambda _: util.Finalize(None, _flush_for_good, exitpriority=0)
     )
 
 
-os.register_at_fork(before=_follow_child_processes)
+def _after_fork_in_child() -> None:
+    _orphans.clear()  # the parent's
+    for file in list(_open_files):
+        file._start_reports()
+
+
+os.register_at_fork(before=_follow_child_processes, after_in_child=_after_fork_in_child)

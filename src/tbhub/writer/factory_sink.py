@@ -2,20 +2,26 @@
 
 It answers to the same calls as the kernel's sink: the kernel gathers the records, and a thread
 hands them to the factory's stream every ``flush_seconds``. What the stream refuses is kept and
-tried again.
+tried again, whole, before anything newer; the kernel drops and counts what is too much.
+
+Invariants
+  - Streams are only touched under ``_handing_over``, and have been flushed when it is free.
+  - Fork waits for both locks, so that a child inherits neither a lock that is taken nor a stream
+    with something in it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tbhub._kernel import MAX_PENDING_BYTES, Sink
+from tbhub._kernel import Sink
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,35 +29,46 @@ if TYPE_CHECKING:
 
     from tbhub.writer.record_writer import RecordStream, WriterFactory
 
+_TROUBLED = 4  # what the kernel's add_scalar answers for it; see native/bindings.cpp
+_RECORD_FRAME = 16  # bytes around the data of a record
+
 _sinks: weakref.WeakSet[FactorySink] = weakref.WeakSet()
+_parents_streams: list[RecordStream] = []  # never to be closed here
 
 
 class FactorySink:
     """Records on their way through a factory's stream."""
 
     def __init__(
-        self, factory: WriterFactory, directory: str, suffix: str, flush_seconds: float
+        self,
+        factory: WriterFactory,
+        directory: str,
+        suffix: str,
+        flush_seconds: float,
     ) -> None:
         self._factory = factory
         self._directory = directory
         self._suffix = suffix
         self._flush_seconds = flush_seconds
-        factory.directory_check(directory)
-        self._reset()
-        self._open()
+        self._gathered = Sink(None)
+        self._start()
         _sinks.add(self)
 
-    def _reset(self) -> None:
-        self._gathered = Sink(None)
-        self.add_scalar = self._gathered.add_scalar
+    def _start(self) -> None:
         self._stream: RecordStream | None = None
-        self._held = b""
-        self._problem = ""
-        self._lost_bytes = 0
-        self._lock = threading.Lock()
-        self._closing = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._held = b""  # taken from the gathered ones, but not by the stream
+        self._version_held = False  # and begins with a file's version
+        self._unflushed = False
+        self._problem: Exception | None = None
+        self._handing_over = threading.RLock()  # a factory that forks has it already
+        self._adding = threading.Lock()
+        self._closing: threading.Event | None = None  # of the thread, while there is one
         self.path = ""
+
+    def open(self) -> None:
+        """Opens a stream now instead of at the first flush; raises what the factory does."""
+        with self._handing_over:
+            self._open()
 
     def _open(self) -> None:
         from tbhub.events.schema import Event
@@ -60,30 +77,50 @@ class FactorySink:
             f"{self._directory.rstrip('/')}/events.out.tfevents.{int(time.time())}."
             f"{socket.gethostname()}.{os.getpid()}.{time.time_ns() % 10**9:09d}{self._suffix}"
         )
+        self._factory.directory_check(self._directory)
         self._stream = self._factory.open(self.path)
-        version = Event(wall_time=time.time(), file_version="brain.Event:2")
-        # The version goes first, whatever has gathered before the file was opened.
-        waiting = self._gathered.take()
-        self._gathered.add_record(version.SerializeToString())
-        self._held = self._gathered.take() + self._held + waiting
-        self._closing.clear()
-        self._thread = threading.Thread(target=self._run, name="tbhub-factory-sink", daemon=True)
-        self._thread.start()
+        version = Sink(None)
+        version.add_record(
+            Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString()
+        )
+        self._held = version.take() + self._held
+        self._version_held = True
 
-    def _run(self) -> None:
-        while not self._closing.wait(max(self._flush_seconds, 0.05)):
-            self.flush()
+    def _follow(self) -> None:
+        """Sees to it that a thread is there to write what has been added."""
+        with self._adding:
+            if self._closing is not None:
+                return
+            closing = threading.Event()
+
+            def run() -> None:
+                while not closing.wait(max(self._flush_seconds, 0.05)):
+                    self.flush()
+
+            # Where the interpreter is going down there is no thread to be had: its end flushes.
+            with contextlib.suppress(RuntimeError):
+                threading.Thread(target=run, name="tbhub-factory-sink", daemon=True).start()
+                self._closing = closing
+
+    def add_scalar(self, tag: Any, value: Any, step: Any, wall_time: Any) -> int:
+        """Adds a scalar; what it answers is the kernel's."""
+        self._follow()
+        status = self._gathered.add_scalar(tag, value, step, wall_time)
+        return status | _TROUBLED if self._problem else status
 
     def add_summary(self, summary: bytes, step: int, wall_time: float) -> None:
         """Adds an event around a serialized summary."""
+        self._follow()
         self._gathered.add_summary(summary, step, wall_time)
 
     def add_record(self, event: bytes) -> None:
         """Adds a serialized event."""
+        self._follow()
         self._gathered.add_record(event)
 
     def add_session_start(self, step: int) -> None:
         """Adds the mark that makes readers forget what lies at and behind ``step``."""
+        self._follow()
         self._gathered.add_session_start(step)
 
     def add_scalars(
@@ -94,69 +131,117 @@ class FactorySink:
         wall_times: NDArray[np.float64] | None,
     ) -> None:
         """Adds a whole series."""
-        self._gathered.add_scalars(tag, values, steps, wall_times)
+        self._follow()
+        with self._adding:  # the kernel gives up the GIL, and so would let a fork in
+            self._gathered.add_scalars(tag, values, steps, wall_times)
 
     def flush(self) -> bool:
         """Hands everything to the stream; False where it refused."""
-        with self._lock:
-            data = self._held + self._gathered.take()
-            self._held = b""
-            if not data:
-                return True
+        with self._handing_over:
             try:
-                if self._stream is None:
-                    self._held, data = data, b""
-                    self._open()
-                    data, self._held = self._held, b""
-                assert self._stream is not None
-                self._stream.write(data)
-                data = b""  # the stream has it; what it does with it shows in flush
-                self._stream.flush()
+                for _ in range(2):  # what was refused before, and what has gathered since
+                    if not self._held:
+                        self._held = self._gathered.take()
+                    if self._held:
+                        if self._stream is None:
+                            self._open()
+                        assert self._stream is not None
+                        self._stream.write(self._held)
+                        self._held, self._version_held = b"", False
+                        self._unflushed = True
+                if self._unflushed and self._stream is not None:
+                    self._stream.flush()
+                    self._unflushed = False
             except Exception as problem:  # a factory may raise anything; training goes on
-                self._problem = str(problem) or type(problem).__name__
-                kept = (self._held or data)[:MAX_PENDING_BYTES]
-                self._lost_bytes += len(self._held or data) - len(kept)
-                self._held = kept
+                self._problem = problem
                 return False
-            self._problem = ""
+            self._problem = None
             return True
 
     def close(self) -> bool:
         """Flushes and closes the stream; a later event opens a new one."""
-        if not self.flush():
-            return False
-        self._closing.set()
-        with self._lock:
+        with self._handing_over:
+            if not self.flush():
+                return False
             if self._stream is not None:
-                self._stream.close()
+                try:
+                    self._stream.close()
+                except Exception as problem:
+                    self._problem = problem
+                    return False
                 self._stream = None
+            if self._closing is not None:
+                self._closing.set()
+                self._closing = None
         return True
 
     def error(self) -> tuple[int, str, int, int] | None:
         """The last problem, as the kernel's sink tells it."""
-        if not self._problem and not self._lost_bytes:
+        _, _, _, dropped = self._gathered.error() or (0, "", 0, 0)
+        problem = self._problem
+        if problem is None and dropped == 0:
             return None
-        return (errno.EIO if self._problem else 0, f"{self.path} ({self._problem})", 0, 0)
+        code = (getattr(problem, "errno", None) or errno.EIO) if problem else 0
+        return (
+            code,
+            f"{self.path or self._directory} ({problem or repr(problem)})",
+            self.pending_events,
+            dropped,
+        )
 
     @property
     def troubled(self) -> bool:
         """Whether the last attempt to write failed."""
-        return bool(self._problem)
+        return self._problem is not None
 
     @property
     def pending_events(self) -> int:
         """How many events have not been handed to the stream."""
-        return self._gathered.pending_events
+        held = self._held
+        count, position = -self._version_held, 0
+        while position < len(held):
+            position += _RECORD_FRAME + int.from_bytes(held[position : position + 8], "little")
+            count += 1
+        return count + self._gathered.pending_events
 
-    def _after_fork(self) -> None:
-        self._reset()  # what had gathered is the parent's; the stream opens at the first flush
-        self._thread = threading.Thread(target=self._run, name="tbhub-factory-sink", daemon=True)
-        self._thread.start()
+    def _before_fork(self) -> None:
+        self._handing_over.acquire()
+        self._adding.acquire()
+
+    def _after_fork_in_parent(self) -> None:
+        self._adding.release()
+        self._handing_over.release()
+
+    def _after_fork_in_child(self) -> None:
+        self._gathered.take()  # the parent's, as is the stream
+        if self._stream is not None:
+            _parents_streams.append(self._stream)
+        self._start()
+
+
+_forking: list[FactorySink] = []
+
+
+def _before_fork() -> None:
+    _forking[:] = _sinks
+    for sink in _forking:
+        sink._before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for sink in _forking:
+        sink._after_fork_in_parent()
+    _forking.clear()
 
 
 def _after_fork_in_child() -> None:
-    for sink in list(_sinks):
-        sink._after_fork()
+    for sink in _forking:
+        sink._after_fork_in_child()
+    _forking.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=_after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
+)

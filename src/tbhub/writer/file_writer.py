@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from tbhub.writer.arrays import to_float, to_step
 from tbhub.writer.event_file import EventFile
@@ -18,6 +18,8 @@ class FileWriter:
     Messages may come from any protobuf package (tbhub's, tensorboard's, tensorboardX's,
     TensorFlow's): all that counts is what they serialize to.
     """
+
+    _event_file: type[EventFile] = EventFile
 
     def __init__(
         self,
@@ -32,8 +34,32 @@ class FileWriter:
         directory = logdir if logdir is not None else log_dir
         if directory is None:
             raise TypeError("FileWriter: a log directory is needed")
+        self._set_up(directory, max_queue, flush_secs, filename_suffix)
+
+    @classmethod
+    def unopened(
+        cls,
+        logdir: str | os.PathLike[str],
+        max_queue: int | None,
+        flush_secs: float | None,
+        filename_suffix: str,
+    ) -> Self:
+        """A writer that opens its file at the first event, and never raises because of the disk."""
+        writer = cls.__new__(cls)
+        writer._set_up(logdir, max_queue, flush_secs, filename_suffix, open_now=False)
+        return writer
+
+    def _set_up(
+        self,
+        directory: str | os.PathLike[str],
+        max_queue: int | None,
+        flush_secs: float | None,
+        filename_suffix: str,
+        open_now: bool = True,
+    ) -> None:
         self._arguments = (os.fspath(directory), max_queue, flush_secs, filename_suffix)
-        self.event_writer = EventFile(*self._arguments)
+        make = self._event_file if open_now else self._event_file.unopened
+        self.event_writer = make(*self._arguments)
         self._default_step: int | None = None
         self._default_wall_time: float | None = None
 
@@ -109,7 +135,7 @@ class FileWriter:
         return time.time() if self._default_wall_time is None else self._default_wall_time
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FileWriter, self._arguments
+        return type(self).unopened, self._arguments
 
 
 class DiscardingFileWriter(FileWriter):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 from tbhub._kernel import SharedCounters
 from tbhub.writer.summary_writer import SummaryWriter
 
 _instance: GlobalSummaryWriter | None = None
+_making = threading.Lock()
+os.register_at_fork(after_in_child=_making._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 class GlobalSummaryWriter:
@@ -86,8 +89,9 @@ class GlobalSummaryWriter:
     def getSummaryWriter() -> GlobalSummaryWriter:  # noqa: N802
         """The process's one global writer, made at the first call."""
         global _instance
-        if _instance is None:
-            _instance = GlobalSummaryWriter()
+        with _making:
+            if _instance is None:
+                _instance = GlobalSummaryWriter()
         return _instance
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -19,7 +19,7 @@ from tbhub.writer.event_file import DEFAULT_FLUSH_SECS, warn
 from tbhub.writer.file_writer import DiscardingFileWriter, FileWriter
 
 # What the kernel's add_scalar answers; see native/bindings.cpp.
-_CONVERT, _NON_FINITE, _TROUBLED = 1, 2, 4
+CONVERT, NON_FINITE, TROUBLED = 1, 2, 4
 # Tags whose NaN has been warned of; a bound, so that memory does not grow with the tags.
 _MAX_WARNED_TAGS = 1000
 _MAX_FLOAT32 = 3.4028235677973366e38  # from here on a float32 is infinite
@@ -61,8 +61,10 @@ class ScalarWriter:
         self.filename_suffix = filename_suffix
         self._write_to_disk = write_to_disk
         self._must_purge = purge_step is not None
+        # Later files belong beside the first, also when the program has moved by then.
+        self._working_directory = "" if os.path.isabs(self.logdir) else os.getcwd()
         self._forget_files()
-        self._open()
+        self._open(now=True)
 
     # ------------------------------------------------------------------ files
 
@@ -73,14 +75,14 @@ class ScalarWriter:
         # The kernel's function once a file is open; this is what makes add_scalar quick.
         self._add_scalar: Any = self._open_and_add_scalar
 
-    def _open(self) -> FileWriter:
+    def _open(self, now: bool = False) -> FileWriter:
         if self._file_writer is not None:
             return self._file_writer
         if not self._write_to_disk:
             self._file_writer = DiscardingFileWriter(self.logdir)
             self._add_scalar = lambda tag, value, step, walltime: 0
             return self._file_writer
-        writer = self._new_file_writer(self.logdir)
+        writer = self._new_file_writer(self.logdir, now)
         if self._must_purge:
             writer.event_writer.sink.add_session_start(to_step(self.purge_step, "purge_step"))
             self._must_purge = False
@@ -88,10 +90,16 @@ class ScalarWriter:
         self._add_scalar = writer.event_writer.sink.add_scalar
         return writer
 
-    def _new_file_writer(self, directory: str) -> FileWriter:
+    _file_writer_type: type[FileWriter] = FileWriter
+
+    def _new_file_writer(self, directory: str, now: bool = False) -> FileWriter:
+        """Only what is opened now raises where the disk does not allow it."""
         if not self._write_to_disk:
             return DiscardingFileWriter(directory)
-        return FileWriter(directory, self.max_queue, self.flush_secs, self.filename_suffix)
+        if "://" not in directory:  # the program may have moved
+            directory = os.path.join(self._working_directory, directory)
+        make = self._file_writer_type if now else self._file_writer_type.unopened
+        return make(directory, self.max_queue, self.flush_secs, self.filename_suffix)
 
     def _open_and_add_scalar(self, tag: Any, value: Any, step: Any, walltime: Any) -> int:
         self._open()
@@ -172,7 +180,7 @@ class ScalarWriter:
 
     def _attend_to(self, status: int, tag: Any, value: Any, step: Any, walltime: Any) -> None:
         """What the quick path leaves to Python: conversions, warnings, and errors with the tag."""
-        if status & _CONVERT:
+        if status & CONVERT:
             where = f"add_scalar({tag!r:.80})"
             check_tag(tag, where)
             status = self._add_scalar(
@@ -181,20 +189,20 @@ class ScalarWriter:
                 to_step(step, where),
                 None if walltime is None else to_float(walltime, where),
             )
-        if status & _NON_FINITE:
+        if status & NON_FINITE:
             self._warn_non_finite(tag, value)
-        if status & _TROUBLED:
+        if status & TROUBLED:
             self._open().event_writer.report()
 
-    def _warn_non_finite(self, tag: str, value: Any) -> None:
+    def _warn_non_finite(self, tag: str, value: Any, call: str = "add_scalar") -> None:
         if tag in self._warned_tags or len(self._warned_tags) >= _MAX_WARNED_TAGS:
             return
         self._warned_tags.add(tag)
-        number = to_float(value, "add_scalar")
+        number = to_float(value, call)
         what = f"{number:g}"
         if _MAX_FLOAT32 <= abs(number) < float("inf"):
             what += ", which float32 cannot hold (double_precision=True can)"
-        warn(f"add_scalar({tag!r:.80}): got {what}; further ones for this tag are kept silently")
+        warn(f"{call}({tag!r:.80}): got {what}; further ones for this tag are kept silently")
 
     def _add_styled_scalar(
         self,
@@ -247,9 +255,9 @@ class ScalarWriter:
             if not self._write_to_disk:
                 continue
             status = writer.event_writer.sink.add_scalar(main_tag, number, step, wall_time)
-            if status & _NON_FINITE:
+            if status & NON_FINITE:
                 self._warn_non_finite(f"{main_tag}/{tag}", number)
-            if status & _TROUBLED:
+            if status & TROUBLED:
                 writer.event_writer.report()
 
     def _scalars_directory(self, main_tag: str, tag: str) -> str:
@@ -326,20 +334,19 @@ class ScalarWriter:
 
     def flush(self) -> None:
         """Hands every event to the operating system; raises WriteError where that fails."""
-        self._each_writer(FileWriter.flush)
+        self._on_each_writer(lambda writer: writer.flush())
 
     def close(self) -> None:
         """Flushes and closes every file. A later call opens new ones."""
-        self._each_writer(FileWriter.close)
-        self._sub_writers.clear()
+        self._on_each_writer(lambda writer: writer.close())
 
-    def _each_writer(self, action: Any) -> None:
+    def _on_each_writer(self, action: Callable[[FileWriter], None]) -> None:
         """Runs an action on every file, all of them even when some fail."""
         writers = [self._file_writer] if self._file_writer else []
         errors = []
         for writer in [*writers, *self._sub_writers.values()]:
             try:
-                getattr(writer, action.__name__)()
+                action(writer)
             except OSError as error:
                 errors.append(error)
         if errors:

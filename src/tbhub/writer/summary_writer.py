@@ -12,8 +12,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tbhub.errors import WriteError
 from tbhub.writer.arrays import to_float, to_step
-from tbhub.writer.scalar_writer import ScalarWriter, check_tag
+from tbhub.writer.record_writer import find_factory
+from tbhub.writer.scalar_writer import NON_FINITE, ScalarWriter, check_tag
 
 if TYPE_CHECKING:
     from tbhub.writer.summaries.histogram import Bins
@@ -59,8 +61,14 @@ class SummaryWriter(ScalarWriter):
             writer.add_summary(summary, step)
         if self._write_to_disk:
             for tag, value in values.items():
-                writer.event_writer.sink.add_scalar(tag, value, step, None)
-        writer.close()
+                status = writer.event_writer.sink.add_scalar(tag, value, step, None)
+                if status & NON_FINITE:
+                    self._warn_non_finite(tag, value, "add_hparams")
+        try:
+            writer.close()
+        except WriteError:  # kept, and tried again with the others
+            self._sub_writers[directory] = writer
+            writer.event_writer.report()
 
     @property
     def default_bins(self) -> list[float]:
@@ -341,6 +349,11 @@ class SummaryWriter(ScalarWriter):
 
         check_tag(tag, "add_embedding")
         step = to_step(global_step, f"add_embedding({tag!r:.80})")
+        if find_factory(self.logdir):
+            raise ValueError(
+                f"add_embedding({tag!r:.80}): the projector's files need a local log directory, "
+                f"not {self.logdir}"
+            )
         if self._write_to_disk:
             write_embedding(self.logdir, mat, metadata, label_img, step, tag, metadata_header)
 
@@ -410,6 +423,8 @@ class SummaryWriter(ScalarWriter):
         series: dict[str, list[list[float]]] = {}
         for directory, writer in self._sub_writers.items():
             writer.flush()
+            if not os.path.isdir(directory):  # not written, or not to this machine
+                continue
             points = series.setdefault(directory, [])
             for name in sorted(filter(is_event_file, os.listdir(directory))):
                 decoder = Decoder()

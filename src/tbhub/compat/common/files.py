@@ -27,7 +27,16 @@ class EventFileWriter(EventFile):
         filename_suffix: str = "",
     ) -> None:
         """Opens a new event file in ``logdir``."""
-        super().__init__(
+        super().__init__(logdir, max_queue_size, flush_secs, filename_suffix)
+
+    def _set_up(
+        self,
+        logdir: str | os.PathLike[str],
+        max_queue_size: int | None,
+        flush_secs: float | None,
+        filename_suffix: str,
+    ) -> None:
+        super()._set_up(
             logdir,
             None if max_queue_size == LIBRARY_MAX_QUEUE else max_queue_size,
             None if flush_secs == LIBRARY_FLUSH_SECS else flush_secs,
@@ -51,6 +60,9 @@ class EventFileWriter(EventFile):
 class FileWriter(_FileWriter):
     """tbhub's FileWriter with the libraries' constructor."""
 
+    _event_file = EventFileWriter
+    event_writer: EventFileWriter
+
     def __init__(
         self,
         logdir: str | os.PathLike[str],
@@ -59,9 +71,4 @@ class FileWriter(_FileWriter):
         filename_suffix: str = "",
     ) -> None:
         """Opens a new event file in ``logdir``."""
-        self._arguments = (os.fspath(logdir), max_queue, flush_secs, filename_suffix)
-        self.event_writer: EventFileWriter = EventFileWriter(*self._arguments)
-        self._default_step = self._default_wall_time = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._arguments
+        self._set_up(logdir, max_queue, flush_secs, filename_suffix)

@@ -12,7 +12,7 @@ from tbhub.compat.common.files import LIBRARY_FLUSH_SECS, LIBRARY_MAX_QUEUE
 from tbhub.compat.common.files import FileWriter as _FileWriter
 from tbhub.compat.tensorboardX.tags import clean_tag
 from tbhub.errors import TbhubWarning
-from tbhub.writer import file_writer, scalar_writer, summary_writer
+from tbhub.writer import scalar_writer, summary_writer
 from tbhub.writer.file_writer import DiscardingFileWriter as DummyFileWriter
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class SummaryWriter(summary_writer.SummaryWriter):
 
     Scalars, histograms, images and videos get cleaned tags; other kinds keep theirs.
     """
+
+    _file_writer_type = FileWriter
 
     def __init__(
         self,
@@ -74,11 +76,6 @@ class SummaryWriter(summary_writer.SummaryWriter):
             write_to_disk,
             log_dir,
         )
-
-    def _new_file_writer(self, directory: str) -> file_writer.FileWriter:
-        if not self._write_to_disk:
-            return DummyFileWriter(directory)
-        return FileWriter(directory, self.max_queue, self.flush_secs, self.filename_suffix)
 
     def add_scalar(  # type: ignore[override]
         self,

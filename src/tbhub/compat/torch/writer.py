@@ -8,7 +8,7 @@ from typing import Any
 
 from tbhub.compat.common import files
 from tbhub.compat.common.files import LIBRARY_FLUSH_SECS, LIBRARY_MAX_QUEUE
-from tbhub.writer import file_writer, summary_writer
+from tbhub.writer import summary_writer
 
 __all__ = ["FileWriter", "SummaryWriter"]
 
@@ -30,6 +30,8 @@ class FileWriter(files.FileWriter):
 class SummaryWriter(summary_writer.SummaryWriter):
     """tbhub's SummaryWriter, called as torch.utils.tensorboard's."""
 
+    _file_writer_type = FileWriter
+
     def __init__(
         self,
         log_dir: str | os.PathLike[str] | None = None,
@@ -41,9 +43,6 @@ class SummaryWriter(summary_writer.SummaryWriter):
     ) -> None:
         """Opens an event file; see `tbhub.SummaryWriter`."""
         super().__init__(log_dir, comment, purge_step, max_queue, flush_secs, filename_suffix)
-
-    def _new_file_writer(self, directory: str) -> file_writer.FileWriter:
-        return FileWriter(directory, self.max_queue, self.flush_secs, self.filename_suffix)
 
     def add_scalar(  # type: ignore[override]
         self,
