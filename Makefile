@@ -69,13 +69,13 @@ $(VENV)/.built: $(VENV)/.deps $(NATIVE)
 	@.venv-tf/bin/pip --quiet --disable-pip-version-check install tensorflow-cpu==2.21.0 tensorboard==2.21.0
 	@touch $@
 
-build/native-test/run: native/tests/*.cpp $(NATIVE)
+build/native-test/run: native/tests/*.cpp native/tests/*.h scripts/build-native-tests $(NATIVE)
 	@echo "· building the kernel's tests"
 	@scripts/apt-install g++ g++
 	@mkdir -p build/native-test
 	@scripts/build-native-tests $@
 
-build/fuzz/.built: native/fuzz/*.cpp $(NATIVE)
+build/fuzz/.built: native/fuzz/*.cpp native/fuzz/*.h scripts/build-fuzzers $(NATIVE)
 	@echo "· building the fuzzers"
 	@scripts/apt-install $(CLANG) clang-14 libclang-rt-14-dev
 	@mkdir -p build/fuzz

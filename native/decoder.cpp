@@ -57,10 +57,10 @@ void DamageList::add(uint64_t offset, uint64_t size, Damage kind) {
   if (spans.size() < kMaxKeptDamages) spans.push_back({offset, size, kind});
 }
 
-void BlobIndex::purge(int64_t step, int64_t tag) {
+void BlobIndex::purge(int64_t step, const std::unordered_set<uint32_t>* only) {
   size_t kept = 0;
   for (size_t i = 0; i < size(); ++i) {
-    if (steps[i] >= step && (tag < 0 || tags[i] == tag)) continue;
+    if (steps[i] >= step && (only == nullptr || only->contains(tags[i]))) continue;
     tags[kept] = tags[i];
     kinds[kept] = kinds[i];
     steps[kept] = steps[i];
@@ -94,6 +94,12 @@ uint64_t Decoder::read_file(const char* path, uint64_t limit) {
   // One buffer per thread: thousands of decoders share it, each keeps only its unfinished record.
   static thread_local std::vector<uint8_t> buffer;
   File file(path);
+  // Bytes that begin no record may have been zeros of a network file system, shown before the
+  // real ones had arrived: they are read again. The beginning of a record is kept.
+  if (pending_.size() >= kHeaderSize && !header_is_good(pending_.data())) {
+    offset_ -= pending_.size();
+    pending_.clear();
+  }
   buffer.resize(std::max(kReadSize, pending_.size() + kReadSize));
   std::copy(pending_.begin(), pending_.end(), buffer.begin());
   size_t held = pending_.size();
@@ -208,11 +214,14 @@ void Decoder::decode(const uint8_t* data, size_t size, uint64_t at) {
 bool Decoder::decode_any(const uint8_t* data, size_t size, uint64_t at) {
   if (!parse_event(data, size, event_)) return false;
   if (event_.has_version) file_version_ = event_.file_version;
-  if (event_.session_start && file_version_ >= 2) purge(event_.step, -1);
+  if (event_.session_start && file_version_ >= 2) purge(event_.step);
   if (file_version_ < 2) purge_old_style(event_);
   for (const ParsedValue& value : event_.values) take_value(event_, value, data, size, at);
   if (event_.has_payload) {
-    if (Tag* tag = find_tag(event_.payload_tag.text())) {
+    Tag* const tag = find_tag(event_.payload_tag.text());
+    if (tag == nullptr) {
+      ++over_limit_;
+    } else {
       blobs_.tags.push_back(tag->number);
       blobs_.kinds.push_back(static_cast<uint8_t>(event_.payload_kind));
       blobs_.steps.push_back(event_.step);
@@ -234,6 +243,7 @@ void Decoder::take_value(const ParsedEvent& event, const ParsedValue& value, con
   if (value.has_metadata && !tag->has_metadata) {
     // The first metadata of a tag decides what it is, as in TensorBoard.
     tag->has_metadata = true;
+    tag->shape.clear();  // what was a scalar without a plugin need not be one with it
     if (tag_bytes_ + value.metadata.size <= kMaxTagBytes) {
       tag->metadata.assign(value.metadata.text());
       tag->plugin.assign(value.plugin.text());
@@ -274,11 +284,10 @@ void Decoder::learn_shape(Tag& tag, const ParsedValue& value, const uint8_t* dat
   tag.value_width = value.number_width;
 }
 
-void Decoder::purge(int64_t step, int64_t tag) {
-  for (const uint32_t number : fresh_)
-    if (tag < 0 || number == tag) tags_[number]->column.purge(step);
-  blobs_.purge(step, tag);
-  purges_.push_back({step, tag});
+void Decoder::purge(int64_t step) {
+  for (const uint32_t number : fresh_) tags_[number]->column.purge(step);
+  blobs_.purge(step, nullptr);
+  purges_.push_back({step, -1});
 }
 
 // Files older than version 2 tell of a restart only by a step that goes back.
@@ -287,8 +296,14 @@ void Decoder::purge_old_style(const ParsedEvent& event) {
     last_step_ = event.step;
     return;
   }
-  for (const ParsedValue& value : event.values)
-    if (const Tag* tag = find_tag(value.tag.text())) purge(event.step, tag->number);
+  std::unordered_set<uint32_t> purged;
+  for (const ParsedValue& value : event.values) {
+    Tag* const tag = find_tag(value.tag.text());
+    if (tag == nullptr || !purged.insert(tag->number).second) continue;
+    tag->column.purge(event.step);
+    purges_.push_back({event.step, tag->number});
+  }
+  blobs_.purge(event.step, &purged);
 }
 
 Tag* Decoder::find_tag(std::string_view name) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "column.h"
@@ -53,7 +54,8 @@ struct BlobIndex {
   std::vector<uint64_t> sizes;
 
   size_t size() const { return tags.size(); }
-  void purge(int64_t step, int64_t tag);
+  // Drops what stands at `step` or later; of the given tags only, or of all where that is null.
+  void purge(int64_t step, const std::unordered_set<uint32_t>* only);
 };
 
 struct Purge {
@@ -114,7 +116,7 @@ class Decoder {
   void learn_shape(Tag& tag, const ParsedValue& value, const uint8_t* data, size_t size);
   void expect_after(Tag& tag);
   void purge_old_style(const ParsedEvent& event);
-  void purge(int64_t step, int64_t tag);
+  void purge(int64_t step);
   Tag* find_tag(std::string_view name);
   void push(Tag& tag, int64_t step, double wall_time, double value, bool is_double);
 

@@ -75,8 +75,10 @@ uint32_t list_field(uint64_t type) {
 
 double number_from_varint(uint64_t type, uint64_t raw) {
   switch (type) {
-    case kInt8: case kInt16: case kInt32: case kUint8: case kUint16: case kInt64:
-      return static_cast<double>(static_cast<int64_t>(raw));
+    case kInt8: case kInt16: case kInt32: case kUint8: case kUint16:
+      return static_cast<int32_t>(raw);
+    case kInt64: return static_cast<double>(static_cast<int64_t>(raw));
+    case kUint32: return static_cast<uint32_t>(raw);
     case kHalf: return half_to_float(static_cast<uint16_t>(raw));
     case kBfloat16: return bfloat16_to_float(static_cast<uint16_t>(raw));
     case kBool: return raw ? 1 : 0;
@@ -135,9 +137,11 @@ bool parse_tensor(Bytes bytes, ParsedValue& value) {
       const Bytes packed = second.bytes();
       WireReader items(packed);
       if (type == kFloat) {
+        if (packed.size % 4 != 0) return false;
         count += packed.size / 4;
         if (packed.size == 4) value.set_number(packed.data, 4);
       } else if (type == kDouble) {
+        if (packed.size % 8 != 0) return false;
         count += packed.size / 8;
         if (packed.size == 8) value.set_number(packed.data, 8);
       } else {
@@ -231,6 +235,7 @@ bool parse_summary(Bytes bytes, ParsedEvent& event) {
   WireReader summary(bytes);
   while (summary.next()) {
     if (summary.is(1, Wire::kBytes)) {
+      if (event.values.size() == kMaxValues) return false;
       if (!parse_value(summary.bytes(), event.values.emplace_back())) return false;
     } else {
       summary.skip();
@@ -249,6 +254,7 @@ bool parse_session_log(Bytes bytes, ParsedEvent& event) {
 }
 
 bool parse_run_metadata(Bytes bytes, ParsedEvent& event) {
+  event.payload.size = 0;  // until found
   WireReader tagged(bytes);
   while (tagged.next()) {
     if (tagged.is(1, Wire::kBytes)) event.payload_tag = tagged.bytes();

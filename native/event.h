@@ -22,6 +22,9 @@ enum class BlobKind : uint8_t {
   kLogMessage = 10,
 };
 
+// So many values of two bytes each would take a hundred times that to hold; no writer comes near.
+constexpr size_t kMaxValues = 1'000'000;
+
 struct ParsedValue {
   Bytes message;   // the whole Summary.Value
   Bytes tag;

@@ -14,7 +14,8 @@ namespace tbhub {
 
 class File {
  public:
-  explicit File(const char* path) : fd_(::open(path, O_RDONLY | O_CLOEXEC)) {
+  // O_NONBLOCK: opening a named pipe must not wait for a writer; reading it is an error.
+  explicit File(const char* path) : fd_(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (fd_ < 0) throw std::system_error(errno, std::generic_category(), path);
   }
   ~File() { ::close(fd_); }

@@ -13,17 +13,30 @@ bool data_is_good(const uint8_t* record, uint64_t length) {
          load<uint32_t>(record + kHeaderSize + length);
 }
 
-// The first offset >= from at which a proven header stands, or size where there is none. A header
-// whose data is cut off by the end counts while more bytes may come; at the end of a file it
-// does not, since noise may hold one and records behind it would be lost.
-size_t find_header(const uint8_t* p, size_t from, size_t size, bool final) {
-  for (size_t at = from; at + kHeaderSize <= size; ++at) {
-    if (!header_is_good(p + at)) continue;
+struct Search {
+  enum : uint8_t { kFound, kNone, kWait } outcome;
+  size_t at;  // where the header stands, or where the search ended
+};
+
+// Looks for the first offset >= 1 at which a proven header stands: its own crc is right, and so
+// is that of its data. Where only bytes yet to come can tell, it says so: what is decided must
+// not depend on how much of a file has been read. At the end of a file a header whose data is cut
+// off does not count, since noise may hold one and records behind it would be lost.
+Search find_header(const uint8_t* p, size_t size, bool final) {
+  const size_t limit = final ? size : std::min(size, kMaxSearch);
+  uint64_t spent = 0;  // headers may be made to claim the same bytes over and over
+  for (size_t at = 1; at + kHeaderSize <= limit; ++at) {
+    if (!header_is_good(p + at) || spent > kMaxSearch) continue;
     const uint64_t length = load<uint64_t>(p + at);
-    const bool whole = length + kFrameSize <= size - at;
-    if (whole ? data_is_good(p + at, length) : !final) return at;
+    if (length + kFrameSize <= size - at) {
+      if (data_is_good(p + at, length)) return {Search::kFound, at};
+      spent += length;
+    } else if (!final) {
+      return {Search::kWait, at};
+    }
   }
-  return size;
+  if (!final && size < kMaxSearch) return {Search::kWait, size};
+  return {Search::kNone, limit};
 }
 
 Scan damaged(Damage kind, size_t size, const uint8_t* data = nullptr, size_t data_size = 0) {
@@ -31,19 +44,19 @@ Scan damaged(Damage kind, size_t size, const uint8_t* data = nullptr, size_t dat
 }
 
 // A bad header at the front. Its record can be saved when its data proves itself, either by
-// the length that stands there or by reaching exactly to the next header.
+// reaching exactly to the next header or by the length that stands there.
 Scan scan_bad_header(const uint8_t* p, size_t size, bool final) {
+  const Search next = find_header(p, size, final);
+  // Network file systems show zeros where bytes are on their way, and a record behind the damage
+  // proves where it ends: wait, within reason.
+  if (next.outcome == Search::kWait) return {Scan::kNeedMore, 0};
+  const bool ends = next.outcome == Search::kFound || final;
+  if (ends && next.at >= kFrameSize && data_is_good(p, next.at - kFrameSize))
+    return damaged(Damage::kBadLengthCrc, next.at, p + kHeaderSize, next.at - kFrameSize);
   const uint64_t claimed = load<uint64_t>(p);
-  if (claimed <= kMaxRecordSize && claimed + kFrameSize <= size && data_is_good(p, claimed))
+  if (next.at >= kFrameSize && claimed <= next.at - kFrameSize && data_is_good(p, claimed))
     return damaged(Damage::kBadLengthCrc, claimed + kFrameSize, p + kHeaderSize, claimed);
-  const size_t next = find_header(p, 1, size, final);
-  if (next >= kFrameSize && (next < size || final) && data_is_good(p, next - kFrameSize))
-    return damaged(Damage::kBadLengthCrc, next, p + kHeaderSize, next - kFrameSize);
-  if (next < size || final) return damaged(Damage::kGarbage, next);
-  // No header in sight yet. Network file systems show zeros where bytes are on their way, and a
-  // record behind the damage proves where it ends: wait, within reason.
-  if (size < kMaxSearch) return {Scan::kNeedMore, 0};
-  return damaged(Damage::kGarbage, size - (kHeaderSize - 1));
+  return damaged(Damage::kGarbage, ends ? next.at : next.at - (kHeaderSize - 1));
 }
 
 }  // namespace
@@ -69,17 +82,19 @@ Scan scan_record(const uint8_t* p, size_t size, bool final) {
   const uint64_t length = load<uint64_t>(p);
   if (length + kFrameSize > size) {
     if (!final) return {Scan::kNeedMore, 0};
-    return damaged(Damage::kTruncated, find_header(p, 1, size, final));
+    return damaged(Damage::kTruncated, find_header(p, size, final).at);
   }
   if (data_is_good(p, length)) return {Scan::kRecord, length + kFrameSize, p + kHeaderSize, length};
 
   // Bad data. When the next header stands where it should, exactly one record is lost; when it
   // does not, bytes are missing or were added, and the next record may begin inside this one.
   const size_t end = length + kFrameSize;
-  const bool next_fits = size - end < kHeaderSize || header_is_good(p + end);
-  if (next_fits) return damaged(Damage::kBadDataCrc, end);
-  const size_t next = find_header(p, 1, size, final);
-  return damaged(Damage::kBadDataCrc, next < size ? next : end);
+  const bool has_next = size - end >= kHeaderSize;
+  if (!has_next && !final) return {Scan::kNeedMore, 0};
+  if (has_next && header_is_good(p + end)) return damaged(Damage::kBadDataCrc, end);
+  const Search next = find_header(p, size, final);
+  if (next.outcome == Search::kWait) return {Scan::kNeedMore, 0};
+  return damaged(Damage::kBadDataCrc, next.outcome == Search::kFound ? next.at : end);
 }
 
 }  // namespace tbhub

@@ -53,7 +53,9 @@ struct Scan {
 
 // Names what stands at the front of [p, p + size). With `final` no more bytes will ever come:
 // a record cut short is damage then, and never kNeedMore unless size is 0.
-// Garbage may come in several pieces, one right behind the other, which callers join to one.
+// A decision never changes when more bytes come: a damaged record is named once the one behind
+// it has shown where it ends. Garbage may come in several pieces, one right behind the other,
+// which callers join to one.
 Scan scan_record(const uint8_t* p, size_t size, bool final);
 
 inline bool header_is_good(const uint8_t* p) {

@@ -53,7 +53,7 @@ Sink::Sink(std::string directory, std::string suffix, double flush_seconds, uint
     : directory_(std::move(directory)),
       suffix_(std::move(suffix)),
       flush_after_(std::chrono::duration_cast<Clock::duration>(
-          std::chrono::duration<double>(std::min(flush_seconds, 1e9)))),
+          std::chrono::duration<double>(flush_seconds > 0 ? std::min(flush_seconds, 1e9) : 0))),
       max_queue_(max_queue) {}
 
 std::shared_ptr<Sink> Sink::create(std::string directory, std::string suffix, double flush_seconds,

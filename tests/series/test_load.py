@@ -299,6 +299,33 @@ def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path) -> None:
         assert list(tbhub.load(tmp_path)) == ["good"]
 
 
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    with SummaryWriter(tmp_path / "good") as writer:
+        writer.add_scalar("a", 1, 1)
+    (tmp_path / "bad").mkdir()
+    os.mkfifo(tmp_path / "bad" / "events.out.tfevents.1")
+    with pytest.warns(TbhubWarning, match="could not be read"):
+        assert list(tbhub.load(tmp_path)) == ["good"]
+
+
+def test_zeros_that_become_records_are_read_again(tmp_path: Path) -> None:
+    """As a network file system shows a file whose size has arrived before its bytes."""
+    from tbhub._kernel import Decoder
+
+    path = write_events(tmp_path / "tfevents", VERSION, scalar_event("a", 1, 1))
+    late = frame(scalar_event("a", 2, 2).SerializeToString())
+    whole = path.read_bytes()
+    path.write_bytes(whole + bytes(len(late)))
+    decoder = Decoder()
+    decoder.read_file(path)
+    assert decoder.events == 2
+    path.write_bytes(whole + late)
+    decoder.read_file(path)
+    assert decoder.events == 3
+    assert decoder.damage_counts == {}
+    assert decoder.pending == 0
+
+
 def test_links_in_a_circle(tmp_path: Path) -> None:
     with SummaryWriter(tmp_path / "run") as writer:
         writer.add_scalar("a", 1, 1)
