@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 NATIVE := $(wildcard native/*.cpp native/*.h native/CMakeLists.txt)
 FUZZ_SECONDS ?= 60
-CLANG := clang++-14
+# The fuzzers' compiler: this Debian's, or another release's default.
+CLANG := $(shell command -v clang++-14 || command -v clang++ || echo clang++-14)
 
 .PHONY: up test check bench fuzz native-test format clean help
 
@@ -17,20 +18,21 @@ help: ## what can be made
 up: $(VENV)/.built ## set up, log a demo run of every kind, and show it read back
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.built .venv-tf/.ready build/fuzz/.built check native-test ## set up and run every test
+test: $(VENV)/.dev .venv-tf/.ready build/fuzz/.built check native-test ## set up and run every test
 	@echo "· fuzzing for a short while"
 	@scripts/fuzz 10
 	@echo "· tests"
 	@$(BIN)/python -m pytest -n auto
 
-check: $(VENV)/.built ## every gate: format, lint, types, layers
+check: $(VENV)/.dev ## every gate: format, lint, types, layers
 	@echo "· gates"
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
+	@mkdir -p build
 	@$(BIN)/lint-imports > build/lint-imports.log || { cat build/lint-imports.log; exit 1; }
 
-bench: $(VENV)/.built ## compare with the peers; writes docs/benchmarks.md
+bench: $(VENV)/.dev ## compare with the peers; writes docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
 fuzz: build/fuzz/.built ## fuzz the kernel for FUZZ_SECONDS per target
@@ -40,32 +42,42 @@ native-test: build/native-test/run ## the kernel's own tests, under sanitizers
 	@echo "· kernel tests"
 	@build/native-test/run
 
-format: $(VENV)/.built ## rewrite the Python files in house style
+format: $(VENV)/.dev ## rewrite the Python files in house style
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
 
 clean: ## remove everything that was made
-	rm -rf $(VENV) .venv-tf build dist .bench .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-tf build dist .bench runs/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.deps: pyproject.toml
-	@echo "· creating $(VENV) (a few minutes the first time)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+# What the kernel is built with.
+$(VENV)/.tools:
+	@scripts/apt-install g++ g++
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || scripts/apt-install - python3-venv
+	@$(PYTHON) -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' \
+	  2>/dev/null || scripts/apt-install - python3-dev
+	@echo "· creating $(VENV)"
+	@test -x $(BIN)/pip || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
 	@$(PIP) install --upgrade pip
 	@$(PIP) install cmake ninja nanobind scikit-build-core
+	@touch $@
+
+# The package itself with what it needs to run.
+$(VENV)/.built: $(VENV)/.tools pyproject.toml $(NATIVE)
+	@echo "· building the kernel"
+	@$(PIP) install --no-build-isolation -e .
+	@touch $@
+
+# Beside it what tests, gates and benchmarks need: the libraries we are compared with among it.
+$(VENV)/.dev: $(VENV)/.built pyproject.toml
+	@echo "· installing what tests and gates need (a few minutes the first time)"
 	@$(PIP) install --no-build-isolation -e '.[dev]'
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.deps $(NATIVE)
-	@echo "· building the kernel"
-	@$(PIP) install --no-build-isolation --no-deps -e .
-	@mkdir -p build
-	@touch $@
-
 # TensorFlow has an environment of its own: where it is installed, tensorboard imports it.
-.venv-tf/.ready:
+.venv-tf/.ready: | $(VENV)/.tools
 	@echo "· creating .venv-tf for files written by TensorFlow"
-	@test -x .venv-tf/bin/python || $(PYTHON) -m venv .venv-tf
+	@test -x .venv-tf/bin/pip || { rm -rf .venv-tf; $(PYTHON) -m venv .venv-tf; }
 	@.venv-tf/bin/pip --quiet --disable-pip-version-check install tensorflow-cpu==2.21.0 tensorboard==2.21.0
 	@touch $@
 
@@ -77,7 +89,7 @@ build/native-test/run: native/tests/*.cpp native/tests/*.h scripts/build-native-
 
 build/fuzz/.built: native/fuzz/*.cpp native/fuzz/*.h scripts/build-fuzzers $(NATIVE)
 	@echo "· building the fuzzers"
-	@scripts/apt-install $(CLANG) clang-14 libclang-rt-14-dev
+	@scripts/apt-install $(CLANG) clang-14 libclang-rt-14-dev || scripts/apt-install clang++ clang
 	@mkdir -p build/fuzz
-	@CLANG=$(CLANG) scripts/build-fuzzers build/fuzz
+	@CLANG=$$(command -v $(CLANG) || command -v clang++) scripts/build-fuzzers build/fuzz
 	@touch $@

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 from importlib.metadata import version
-from itertools import chain
 
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +15,7 @@ from benchmarks import reading, writing
 from benchmarks.measure import ROOT, Row
 from tbhub._kernel import crc32c_implementation
 
+KEPT = ROOT / ".bench"
 COLUMNS = ["work", "tbhub", "peer", "peer's cost", "ratio", "goal", ""]
 
 
@@ -37,14 +38,29 @@ def main() -> None:
             "writing": lambda: writing.rows(arguments.repeats, say),
             "reading": lambda: reading.rows(arguments.repeats, arguments.slow_repeats, say),
         }
-        chosen = [arguments.only] if arguments.only else list(halves)
-        for row in chain.from_iterable(halves[name]() for name in chosen):
-            found.append(row)
-            console.print(f"{row.work}: [bold]{row.ratio}[/] of {row.peer}", highlight=False)
+        for name in [arguments.only] if arguments.only else list(halves):
+            rows = []
+            for row in halves[name]():
+                rows.append(row)
+                console.print(f"{row.work}: [bold]{row.ratio}[/] of {row.peer}", highlight=False)
+            _save(name, rows)
+            found += rows
     _print(found, console)
-    if not arguments.no_docs and not arguments.only:
-        _write(found, arguments.repeats, arguments.slow_repeats)
+    saved = [row for name in halves for row in _saved(name)]
+    if not arguments.no_docs and all(map(_saved, halves)):
+        _write(saved, arguments.repeats, arguments.slow_repeats)
         console.print("written to docs/benchmarks.md")
+
+
+def _save(half: str, rows: list[Row]) -> None:
+    """Each half is kept, so that the other can be measured anew by itself."""
+    KEPT.mkdir(exist_ok=True)
+    (KEPT / f"{half}.json").write_text(json.dumps([vars(row) for row in rows]))
+
+
+def _saved(half: str) -> list[Row]:
+    path = KEPT / f"{half}.json"
+    return [Row(**each) for each in json.loads(path.read_text())] if path.exists() else []
 
 
 def _cells(row: Row) -> list[str]:
@@ -69,7 +85,8 @@ def _write(rows: list[Row], repeats: int, slow_repeats: int) -> None:
         "",
         "Written by `make bench`; do not edit. Both sides run in the same session, in turns, each",
         f"time in a fresh process; CPU time, median of {repeats} ({slow_repeats} for the Rust",
-        "server, one for the Python reader). Trust the ratios: machines are noisy.",
+        "server, one for the Python reader). Loading is measured at the second load of a process,",
+        "memory before `.steps` is asked for. Trust the ratios: machines are noisy.",
         "",
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
         f"crc32c by {crc32c_implementation}; {packages}.",

@@ -102,9 +102,8 @@ def decode_bytes(logdir: str) -> dict[str, float]:
             decoder.read_file(path)
             kept.append(decoder.drain())
         decoded = time.process_time() - start
-        usage = resource.getrusage(resource.RUSAGE_SELF)
         del kept
-    return {"read": size / read, "decode": size / decoded, "system": usage.ru_stime}
+    return {"read": size / read, "decode": size / decoded}
 
 
 def _resident() -> int:
@@ -124,7 +123,6 @@ def rows(repeats: int, slow_repeats: int, say: Callable[[str], None]) -> Iterato
     }
     goals = {("simple", 100): 15, ("tf2", 100): 25, ("simple", 1000): 10, ("tf2", 1000): 10}
     styles = {"simple": "`simple_value`", "tf2": "TF2 tensors"}
-    python_reader: dict[str, float] = {}
     for size_text, (runs, tags, points) in sizes.items():
         for style, style_text in styles.items():
             logdir = str(corpus(style, runs, tags, points, say))

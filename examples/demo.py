@@ -91,15 +91,14 @@ def main() -> None:
 
     console.rule("check and repair")
     victim = Path(runs["million"].files[0])
-    damaged = ROOT.parent / "damaged.tfevents"
+    damaged = ROOT / "damaged.bin"  # by these names TensorBoard does not take them for runs
     data = bytearray(victim.read_bytes())
     data[12_345] ^= 1
     damaged.write_bytes(data[:-9])
     report = check(damaged)
     for damage in report.damages:
         console.print(f"{damage.kind} at {damage.offset}, {damage.size} bytes")
-    repaired = ROOT.parent / "repaired.tfevents"
-    repaired.unlink(missing_ok=True)
+    repaired = ROOT / "repaired.bin"
     kept = repair(damaged, repaired).good_events
     console.print(f"{kept:,} good events saved, the new file is good: {check(repaired).is_good}")
     console.rule()

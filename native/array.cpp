@@ -2,8 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <mutex>
-
 namespace tbhub {
 namespace {
 
@@ -35,9 +33,9 @@ class Block {
   uint8_t* start_;
 };
 
-std::mutex lock;
-std::weak_ptr<Block> current;  // weak: the last piece to go takes the block with it
-size_t used = 0;
+// Each thread fills a block of its own: no lock, which a fork could leave taken.
+thread_local std::weak_ptr<Block> current;  // weak: the last piece to go takes the block with it
+thread_local size_t used = 0;
 
 }  // namespace
 
@@ -52,7 +50,6 @@ std::shared_ptr<uint8_t> allocate_piece(size_t size) {
     auto own = std::make_shared<Block>(size);
     return {own, own->start()};
   }
-  std::lock_guard guard(lock);
   std::shared_ptr<Block> block = current.lock();
   if (!block || used + size > kBlockSize) {
     block = std::make_shared<Block>(kBlockSize);

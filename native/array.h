@@ -25,8 +25,9 @@ void resize_array(Array<T>& array, size_t count) {
 // Memory for an array that keeps its size, shared with whoever holds the pointer.
 //
 // Decoding's cost is mostly the first touch of the memory it fills. Large pieces are therefore
-// cut one after the other from blocks backed by huge pages, which fault 512 times less often. A block lives as
-// long as any of its pieces; small pieces come from malloc, so that they pin nothing.
+// cut one after the other from blocks backed by huge pages, which fault 512 times less often. A
+// block lives as long as any of its pieces; small pieces come from malloc, so that they pin
+// nothing.
 std::shared_ptr<uint8_t> allocate_piece(size_t size);
 
 }  // namespace tbhub

@@ -3,13 +3,12 @@
 // This file converts and nothing else. The GIL is given up wherever bytes are read, decoded, binned
 // or written.
 
+#include <cxxabi.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
-
-#include <cxxabi.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -64,7 +63,8 @@ std::string file_system_path(nb::handle path) {
 }
 
 nb::object decoded_path(const std::string& path) {
-  return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+  return nb::steal(
+      PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
 }
 
 // OSError with errno, so that Python picks FileNotFoundError, PermissionError and the like.
@@ -119,17 +119,17 @@ nb::tuple drain(Decoder& decoder) {
     BlobIndex& index = decoder.blobs();
     nb::list names;
     for (const uint32_t number : index.tags) names.append(decoder.tags()[number]->name);
-    blobs = nb::make_tuple(names, numpy_array(std::move(index.kinds)),
-                           numpy_array(std::move(index.steps)),
-                           numpy_array(std::move(index.wall_times)),
-                           numpy_array(std::move(index.offsets)),
-                           numpy_array(std::move(index.sizes)));
+    blobs = nb::make_tuple(
+        names, numpy_array(std::move(index.kinds)), numpy_array(std::move(index.steps)),
+        numpy_array(std::move(index.wall_times)), numpy_array(std::move(index.offsets)),
+        numpy_array(std::move(index.sizes)));
   }
   nb::list purges;
   for (const Purge& purge : decoder.purges())
     purges.append(nb::make_tuple(
-        purge.step, purge.tag < 0 ? nb::none()
-                                  : nb::cast(decoder.tags()[static_cast<size_t>(purge.tag)]->name)));
+        purge.step, purge.tag < 0
+                        ? nb::none()
+                        : nb::cast(decoder.tags()[static_cast<size_t>(purge.tag)]->name)));
   decoder.drained();
   return nb::make_tuple(columns, blobs, purges);
 }
@@ -174,8 +174,7 @@ nb::tuple histogram(nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::
     Unlocked unlocked;
     found = make_histogram(values.data(), values.shape(0));
   }
-  return nb::make_tuple(found.min, found.max, found.sum, found.sum_squares,
-                        numpy_array(std::move(found.buckets)));
+  return nb::make_tuple(found.sum, found.sum_squares, numpy_array(std::move(found.buckets)));
 }
 
 // A sink that belongs to one Python object: what it still holds is written when the object goes.
@@ -285,7 +284,11 @@ nb::bytes take(OwnedSink& sink) {
 }
 
 nb::object sink_error(OwnedSink& sink) {
-  const SinkError error = sink->error();
+  SinkError error;
+  {
+    Unlocked unlocked;  // a write that hangs must not hold up the other threads of the program
+    error = sink->error();
+  }
   if (error.code == 0 && error.dropped == 0) return nb::none();
   return nb::make_tuple(error.code, decoded_path(error.path), error.pending, error.dropped);
 }
@@ -297,33 +300,38 @@ NB_MODULE(_kernel, m) {
   using namespace tbhub;
   nb::set_leak_warnings(false);  // writers may live until the process ends
 
-  m.def("crc32c", [](nb::bytes data, uint32_t crc) {
-    return crc32c(static_cast<const uint8_t*>(data.data()), data.size(), crc);
-  }, "data"_a, "crc"_a = 0);
-  m.def("masked_crc32c", [](nb::bytes data) {
-    return masked_crc32c(static_cast<const uint8_t*>(data.data()), data.size());
-  }, "data"_a);
-  m.def("crc32c_portable", [](nb::bytes data) {
-    return ~crc32c_update_portable(~0u, static_cast<const uint8_t*>(data.data()), data.size());
-  }, "data"_a);
+  m.def(
+      "crc32c",
+      [](nb::bytes data, uint32_t crc) {
+        return crc32c(static_cast<const uint8_t*>(data.data()), data.size(), crc);
+      },
+      "data"_a, "crc"_a = 0);
+  m.def(
+      "masked_crc32c",
+      [](nb::bytes data) {
+        return masked_crc32c(static_cast<const uint8_t*>(data.data()), data.size());
+      },
+      "data"_a);
   m.attr("crc32c_implementation") = crc32c_implementation();
 
   nb::class_<Points>(m, "Points")
       .def("__len__", [](const Points& self) { return self.size; })
-      .def_prop_ro("steps", [](nb::handle_t<Points> self) -> nb::object {
-        const Points& points = *nb::inst_ptr<Points>(self);
-        if (points.steps != nullptr)
-          return nb::cast(numpy_view(points.steps, points.size, nb::handle(self)));
-        std::vector<int64_t> steps(points.size);
-        for (size_t i = 0; i < points.size; ++i)
-          steps[i] = static_cast<int64_t>(static_cast<uint64_t>(points.first_step) +
-                                          i * static_cast<uint64_t>(points.stride));
-        return numpy_array(std::move(steps));
-      })
-      .def_prop_ro("wall_times", [](nb::handle_t<Points> self) {
-        const Points& points = *nb::inst_ptr<Points>(self);
-        return nb::cast(numpy_view(points.wall_times, points.size, nb::handle(self)));
-      })
+      .def_prop_ro("steps",
+                   [](nb::handle_t<Points> self) -> nb::object {
+                     const Points& points = *nb::inst_ptr<Points>(self);
+                     if (points.steps != nullptr)
+                       return nb::cast(numpy_view(points.steps, points.size, nb::handle(self)));
+                     std::vector<int64_t> steps(points.size);
+                     for (size_t i = 0; i < points.size; ++i)
+                       steps[i] = static_cast<int64_t>(static_cast<uint64_t>(points.first_step) +
+                                                       i * static_cast<uint64_t>(points.stride));
+                     return numpy_array(std::move(steps));
+                   })
+      .def_prop_ro("wall_times",
+                   [](nb::handle_t<Points> self) {
+                     const Points& points = *nb::inst_ptr<Points>(self);
+                     return nb::cast(numpy_view(points.wall_times, points.size, nb::handle(self)));
+                   })
       .def_prop_ro("values", [](nb::handle_t<Points> self) -> nb::object {
         const Points& points = *nb::inst_ptr<Points>(self);
         if (points.doubles != nullptr)
@@ -333,33 +341,40 @@ NB_MODULE(_kernel, m) {
 
   nb::class_<Decoder>(m, "Decoder")
       .def(nb::init<>())
-      .def("feed", [](Decoder& self, nb::bytes data) {
-        const std::string_view bytes = view(data);
-        Unlocked unlocked;
-        self.feed(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-      }, "data"_a)
-      .def("read_file", [](Decoder& self, nb::handle path, uint64_t limit) {
-        const std::string name = file_system_path(path);
-        uint64_t taken = 0;
-        int code = 0;
-        {
-          Unlocked unlocked;
-          try {
-            taken = self.read_file(name.c_str(), limit);
-          } catch (const std::system_error& error) {
-            code = error.code().value();
-          }
-        }
-        if (code) raise_os_error(code, name);
-        return taken;
-      }, "path"_a, "limit"_a = UINT64_MAX)
+      .def(
+          "feed",
+          [](Decoder& self, nb::bytes data) {
+            const std::string_view bytes = view(data);
+            Unlocked unlocked;
+            self.feed(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+          },
+          "data"_a)
+      .def(
+          "read_file",
+          [](Decoder& self, nb::handle path, uint64_t limit) {
+            const std::string name = file_system_path(path);
+            uint64_t taken = 0;
+            int code = 0;
+            {
+              Unlocked unlocked;
+              try {
+                taken = self.read_file(name.c_str(), limit);
+              } catch (const std::system_error& error) {
+                code = error.code().value();
+              }
+            }
+            if (code) raise_os_error(code, name);
+            return taken;
+          },
+          "path"_a, "limit"_a = UINT64_MAX)
       .def("drain", &drain)
       .def("plugins", &plugins)
       .def_prop_ro("offset", &Decoder::offset)
       .def_prop_ro("pending", &Decoder::pending)
       .def_prop_ro("events", &Decoder::events)
       .def_prop_ro("over_limit", &Decoder::over_limit)
-      .def_prop_ro("damage_counts", [](const Decoder& self) { return damage_counts(self.damages()); })
+      .def_prop_ro("damage_counts",
+                   [](const Decoder& self) { return damage_counts(self.damages()); })
       .def_prop_ro("damages", [](const Decoder& self) { return damage_spans(self.damages()); });
 
   m.def("inspect", &inspect, "path"_a, "out"_a = -1);
@@ -369,43 +384,80 @@ NB_MODULE(_kernel, m) {
   m.def("histogram_edges", [] { return numpy_array(std::vector<double>(histogram_edges())); });
 
   nb::class_<OwnedSink>(m, "Sink")
-      .def(nb::init<nb::handle, nb::handle, double, uint64_t>(), "directory"_a.none(), "suffix"_a = "",
-           "flush_seconds"_a = 2.0, "max_queue"_a = 0)
+      .def(nb::init<nb::handle, nb::handle, double, uint64_t>(), "directory"_a.none(),
+           "suffix"_a = "", "flush_seconds"_a = 2.0, "max_queue"_a = 0)
       .def("open", &OwnedSink::open)
       .def("add_scalar", &add_scalar, "tag"_a, "value"_a.none(), "step"_a.none(),
            "wall_time"_a.none())
-      .def("add_scalars", &add_scalars, "tag"_a, "values"_a.noconvert(),
-           "steps"_a.noconvert(), "wall_times"_a.noconvert())
-      .def("add_summary", [](OwnedSink& self, nb::bytes summary, int64_t step, double wall_time) {
-        self->add_summary(wall_time, step, view(summary));
-      }, "summary"_a, "step"_a, "wall_time"_a)
-      .def("add_record", [](OwnedSink& self, nb::bytes event) { self->add_record(view(event)); },
-           "event"_a)
-      .def("add_session_start", [](OwnedSink& self, int64_t step) { self->add_session_start(step); },
-           "step"_a)
-      .def("flush", [](OwnedSink& self) {
-        Unlocked unlocked;
-        return self->flush();
-      })
-      .def("close", [](OwnedSink& self) {
-        Unlocked unlocked;
-        return self->close();
-      })
+      .def("add_scalars", &add_scalars, "tag"_a, "values"_a.noconvert(), "steps"_a.noconvert(),
+           "wall_times"_a.noconvert())
+      .def(
+          "add_summary",
+          [](OwnedSink& self, nb::bytes summary, int64_t step, double wall_time) {
+            self->add_summary(wall_time, step, view(summary));
+          },
+          "summary"_a, "step"_a, "wall_time"_a)
+      .def(
+          "add_record", [](OwnedSink& self, nb::bytes event) { self->add_record(view(event)); },
+          "event"_a)
+      .def(
+          "add_session_start", [](OwnedSink& self, int64_t step) { self->add_session_start(step); },
+          "step"_a)
+      .def("flush",
+           [](OwnedSink& self) {
+             Unlocked unlocked;
+             return self->flush();
+           })
+      .def("close",
+           [](OwnedSink& self) {
+             Unlocked unlocked;
+             return self->close();
+           })
       .def("take", &take)
       .def("error", &sink_error)
       .def_prop_ro("troubled", [](OwnedSink& self) { return self->troubled(); })
-      .def_prop_ro("path", [](OwnedSink& self) { return decoded_path(self->path()); })
-      .def_prop_ro("pending_events", [](OwnedSink& self) { return self->pending_events(); });
+      .def_prop_ro("path",
+                   [](OwnedSink& self) {
+                     std::string path;
+                     {
+                       Unlocked unlocked;
+                       path = self->path();
+                     }
+                     return decoded_path(path);
+                   })
+      .def_prop_ro("pending_events",
+                   [](OwnedSink& self) {
+                     Unlocked unlocked;
+                     return self->pending_events();
+                   })
+      .def_prop_ro("pending_bytes", [](OwnedSink& self) { return self->pending_bytes(); });
 
-  m.def("flush_all", [](bool write_through) {
-    if (write_through) flusher::write_through = true;
-    Unlocked unlocked;
-    return flusher::flush_all();
-  }, "write_through"_a = false);
+  m.def(
+      "flush_all",
+      [](bool write_through) {
+        if (write_through) flusher::write_through = true;
+        Unlocked unlocked;
+        return flusher::flush_all();
+      },
+      "write_through"_a = false);
   m.attr("MAX_PENDING_BYTES") = kMaxPending;
   m.attr("MAX_TAGS") = kMaxTags;
+  m.attr("MAX_RECORD_BYTES") = kMaxRecordSize;
+  m.attr("CONVERT") = kConvert;
+  m.attr("NON_FINITE") = kNonFinite;
+  m.attr("TROUBLED") = kTroubled;
 
   nb::class_<SharedCounters>(m, "SharedCounters")
-      .def(nb::init<>())
-      .def("next", &SharedCounters::next, "name"_a);
+      .def(
+          "__init__",
+          [](SharedCounters* self, const std::string& path) {
+            try {
+              new (self) SharedCounters(path);
+            } catch (const std::system_error& error) {
+              raise_os_error(error.code().value(), path);
+            }
+          },
+          "path"_a = "")
+      .def("next", &SharedCounters::next, "name"_a)
+      .def_prop_ro("path", &SharedCounters::path);
 }

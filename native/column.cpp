@@ -1,7 +1,6 @@
 #include "column.h"
 
 #include <algorithm>
-#include <mutex>
 
 namespace tbhub {
 namespace {
@@ -11,41 +10,41 @@ constexpr uint32_t kFirstChunk = 16;
 constexpr uint32_t kLargeChunk = 4096;
 constexpr size_t kPooledChunks = 256;  // 24 MiB
 
+// Large chunks a thread has used before. One pool per thread: no lock, which a fork could leave
+// taken. A chunk may be given back to another thread's pool than it came from.
 class Pool {
  public:
+  ~Pool() {
+    ended = true;
+    for (uint8_t* memory : free_) std::free(memory);
+  }
+
   uint8_t* take() {
-    {
-      std::lock_guard guard(lock_);
-      if (!free_.empty()) {
-        uint8_t* memory = free_.back();
-        free_.pop_back();
-        return memory;
-      }
+    if (!free_.empty()) {
+      uint8_t* memory = free_.back();
+      free_.pop_back();
+      return memory;
     }
     Array<uint8_t> fresh;
     resize_array(fresh, kLargeChunk * kPointBytes);
     return fresh.release();
   }
 
-  void give(uint8_t* memory) {
-    {
-      std::lock_guard guard(lock_);
-      if (free_.size() < kPooledChunks) {
-        free_.push_back(memory);
-        return;
-      }
-    }
-    std::free(memory);
-  }
+  static void give(uint8_t* memory);
 
  private:
-  std::mutex lock_;
+  static thread_local bool ended;  // columns may outlive their thread's pool
   std::vector<uint8_t*> free_;
 };
 
-Pool& pool() {
-  static Pool* const instance = new Pool;  // outlives every column
-  return *instance;
+thread_local bool Pool::ended = false;
+thread_local Pool pool;
+
+void Pool::give(uint8_t* memory) {
+  if (ended || pool.free_.size() >= kPooledChunks)
+    std::free(memory);
+  else
+    pool.free_.push_back(memory);
 }
 
 }  // namespace
@@ -60,7 +59,7 @@ void Column::add_chunk() {
   const uint32_t capacity = chunks_.empty() ? kFirstChunk : std::min(kLargeChunk, capacity_ * 8);
   uint8_t* memory;
   if (capacity == kLargeChunk) {
-    memory = pool().take();
+    memory = pool.take();
   } else {
     Array<uint8_t> small;
     resize_array(small, capacity * kPointBytes);
@@ -80,8 +79,10 @@ void Column::push_slow(int64_t step, double wall_time, double value, bool is_dou
   if (used_ == capacity_ || widens) add_chunk();
   steps_[used_] = step;
   wall_times_[used_] = wall_time;
-  if (is_double_) values_[used_] = value;
-  else reinterpret_cast<float*>(values_)[used_] = static_cast<float>(value);
+  if (is_double_)
+    values_[used_] = value;
+  else
+    reinterpret_cast<float*>(values_)[used_] = static_cast<float>(value);
   ++used_;
 }
 
@@ -95,8 +96,10 @@ void Column::purge(int64_t step) {
       if (steps[i] >= step) continue;
       steps[kept] = steps[i];
       chunk.wall_times()[kept] = chunk.wall_times()[i];
-      if (chunk.is_double) chunk.values()[kept] = chunk.values()[i];
-      else floats[kept] = floats[i];
+      if (chunk.is_double)
+        chunk.values()[kept] = chunk.values()[i];
+      else
+        floats[kept] = floats[i];
       ++kept;
     }
     chunk.size = kept;
@@ -113,7 +116,8 @@ bool Column::steps_are_even(int64_t& first, int64_t& stride) const {
     uint32_t i = 0;
     for (; i < chunk.size && !has_stride; ++i) {
       if (has_first) {
-        stride = static_cast<int64_t>(static_cast<uint64_t>(steps[i]) - static_cast<uint64_t>(first));
+        stride =
+            static_cast<int64_t>(static_cast<uint64_t>(steps[i]) - static_cast<uint64_t>(first));
         has_stride = true;
       } else {
         first = steps[i];
@@ -124,7 +128,8 @@ bool Column::steps_are_even(int64_t& first, int64_t& stride) const {
     bool even = true;
     const uint32_t from = i;
     for (; i < chunk.size; ++i)
-      even &= static_cast<uint64_t>(steps[i]) == expected + (i - from) * static_cast<uint64_t>(stride);
+      even &=
+          static_cast<uint64_t>(steps[i]) == expected + (i - from) * static_cast<uint64_t>(stride);
     if (!even) return false;
     expected += (chunk.size - from) * static_cast<uint64_t>(stride);
   }
@@ -136,8 +141,8 @@ Points Column::collect() {
   Points points;
   for (const Chunk& chunk : chunks_) points.size += chunk.size;
   const bool even = steps_are_even(points.first_step, points.stride);
-  const size_t point_bytes = (even ? 0 : sizeof(int64_t)) + sizeof(double) +
-                             (is_double_ ? sizeof(double) : sizeof(float));
+  const size_t point_bytes =
+      (even ? 0 : sizeof(int64_t)) + sizeof(double) + (is_double_ ? sizeof(double) : sizeof(float));
   points.memory = allocate_piece(std::max<size_t>(1, points.size * point_bytes));
   auto* wall_times = reinterpret_cast<double*>(points.memory.get());
   auto* steps = reinterpret_cast<int64_t*>(wall_times + points.size);
@@ -145,15 +150,20 @@ Points Column::collect() {
   auto* floats = reinterpret_cast<float*>(doubles);
   points.wall_times = wall_times;
   if (!even) points.steps = steps;
-  if (is_double_) points.doubles = doubles;
-  else points.floats = floats;
+  if (is_double_)
+    points.doubles = doubles;
+  else
+    points.floats = floats;
   for (const Chunk& chunk : chunks_) {
     if (!even) steps = std::copy_n(chunk.steps(), chunk.size, steps);
     wall_times = std::copy_n(chunk.wall_times(), chunk.size, wall_times);
     const auto* narrow = reinterpret_cast<const float*>(chunk.values());
-    if (chunk.is_double) doubles = std::copy_n(chunk.values(), chunk.size, doubles);
-    else if (is_double_) doubles = std::copy_n(narrow, chunk.size, doubles);
-    else floats = std::copy_n(narrow, chunk.size, floats);
+    if (chunk.is_double)
+      doubles = std::copy_n(chunk.values(), chunk.size, doubles);
+    else if (is_double_)
+      doubles = std::copy_n(narrow, chunk.size, doubles);
+    else
+      floats = std::copy_n(narrow, chunk.size, floats);
   }
   clear();
   return points;
@@ -161,8 +171,10 @@ Points Column::collect() {
 
 void Column::clear() {
   for (const Chunk& chunk : chunks_) {
-    if (chunk.capacity == kLargeChunk) pool().give(chunk.memory);
-    else std::free(chunk.memory);
+    if (chunk.capacity == kLargeChunk)
+      Pool::give(chunk.memory);
+    else
+      std::free(chunk.memory);
   }
   chunks_.clear();
   used_ = capacity_ = 0;

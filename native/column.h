@@ -1,8 +1,8 @@
 // The points of one tag while they are being decoded: step, wall time and value.
 //
 // Points are pushed into chunks that never move; large chunks come from a pool, so that decoding
-// one file after the other touches the same warm memory. collect() packs them into arrays of exactly the
-// right size. Values are float32 until one arrives that needs float64.
+// one file after the other touches the same warm memory. collect() packs them into arrays of
+// exactly the right size. Values are float32 until one arrives that needs float64.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +71,7 @@ class Column {
   struct Chunk {
     uint8_t* memory;
     uint32_t capacity;
-    uint32_t size;   // of the last chunk only once sealed; see used_
+    uint32_t size;  // of the last chunk only once sealed; see used_
     bool is_double;
 
     int64_t* steps() const { return reinterpret_cast<int64_t*>(memory); }

@@ -1,6 +1,9 @@
 #include "counters.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <stdexcept>
@@ -20,15 +23,38 @@ uint64_t hash_name(std::string_view name) {
 
 }  // namespace
 
-SharedCounters::SharedCounters() {
-  void* memory = ::mmap(nullptr, kSlots * sizeof(Slot), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
-    throw std::system_error(errno, std::generic_category(), "shared memory");
+SharedCounters::SharedCounters(const std::string& path) {
+  constexpr size_t kSize = kSlots * sizeof(Slot);
+  const auto fail = [&](const char* what) {
+    const int code = errno;
+    if (fd_ >= 0) ::close(fd_);
+    throw std::system_error(code, std::generic_category(), what);
+  };
+  fd_ = path.empty() ? ::memfd_create("tbhub-counters", MFD_CLOEXEC)
+                     : ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd_ < 0) fail("shared counters");
+  struct stat status;
+  if (path.empty() && ::ftruncate(fd_, kSize) != 0) fail("shared counters");
+  if (::fstat(fd_, &status) != 0) fail("shared counters");
+  if (status.st_size != static_cast<off_t>(kSize)) {
+    errno = EINVAL;
+    fail("not counters of ours");
+  }
+  void* memory = ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  if (memory == MAP_FAILED) fail("shared counters");
   slots_ = static_cast<Slot*>(memory);  // zero bytes are empty slots
+  inode_ = status.st_ino;
 }
 
-SharedCounters::~SharedCounters() { ::munmap(slots_, kSlots * sizeof(Slot)); }
+SharedCounters::~SharedCounters() {
+  ::munmap(slots_, kSlots * sizeof(Slot));
+  struct stat status;  // the program may have closed our descriptor and opened its own
+  if (::fstat(fd_, &status) == 0 && status.st_ino == inode_) ::close(fd_);
+}
+
+std::string SharedCounters::path() const {
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd_);
+}
 
 int64_t SharedCounters::next(std::string_view name) {
   const uint64_t hash = hash_name(name);

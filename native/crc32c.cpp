@@ -32,8 +32,6 @@ bool has_crc_instruction() {
   return __builtin_cpu_supports("sse4.2");
 #elif defined(__aarch64__) && defined(__linux__)
   return getauxval(AT_HWCAP) & HWCAP_CRC32;
-#elif defined(__aarch64__) && defined(__APPLE__)
-  return true;
 #else
   return false;
 #endif

@@ -172,9 +172,12 @@ size_t Decoder::consume(const uint8_t* data, size_t size, uint64_t at) {
 }
 
 inline void Decoder::push(Tag& tag, int64_t step, double wall_time, double value, bool is_double) {
-  if (tag.column.empty()) [[unlikely]] fresh_.push_back(tag.number);
-  if (is_double) tag.column.push_double(step, wall_time, value);
-  else tag.column.push_float(step, wall_time, static_cast<float>(value));
+  if (tag.column.empty()) [[unlikely]]
+    fresh_.push_back(tag.number);
+  if (is_double)
+    tag.column.push_double(step, wall_time, value);
+  else
+    tag.column.push_float(step, wall_time, static_cast<float>(value));
 }
 
 inline void Decoder::expect_after(Tag& tag) {
@@ -199,16 +202,20 @@ inline bool Decoder::decode_expected(const uint8_t* data, size_t size) {
     return false;
   ++events_;
   const uint8_t* const value = rest + tag->value_at;
-  if (tag->value_width == 4) push(*tag, step, wall_time, load<float>(value), false);
-  else push(*tag, step, wall_time, load<double>(value), true);
+  if (tag->value_width == 4)
+    push(*tag, step, wall_time, load<float>(value), false);
+  else
+    push(*tag, step, wall_time, load<double>(value), true);
   last_ = tag;
   expected_ = tag->next;
   return true;
 }
 
 void Decoder::decode(const uint8_t* data, size_t size, uint64_t at) {
-  if (decode_any(data, size, at)) ++events_;
-  else damages_.add(at - kHeaderSize, size + kFrameSize, Damage::kNotAnEvent);
+  if (decode_any(data, size, at))
+    ++events_;
+  else
+    damages_.add(at - kHeaderSize, size + kFrameSize, Damage::kNotAnEvent);
 }
 
 bool Decoder::decode_any(const uint8_t* data, size_t size, uint64_t at) {
@@ -250,9 +257,8 @@ void Decoder::take_value(const ParsedEvent& event, const ParsedValue& value, con
       tag_bytes_ += tag->metadata.size() + tag->plugin.size();
     }
   }
-  const bool scalar =
-      value.has_number &&
-      (value.is_simple || tag->plugin == "scalars" || (tag->plugin.empty() && value.rank == 0));
+  const bool scalar = value.has_number && (value.is_simple || tag->plugin == "scalars" ||
+                                           (tag->plugin.empty() && value.rank == 0));
   if (scalar) {
     push(*tag, event.step, event.wall_time, value.number, value.is_double);
     if (event.values.size() == 1) {

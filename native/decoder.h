@@ -96,7 +96,6 @@ class Decoder {
   uint64_t pending() const { return pending_.size(); }
   uint64_t events() const { return events_; }
   uint64_t over_limit() const { return over_limit_; }
-  int file_version() const { return file_version_; }
   const DamageList& damages() const { return damages_; }
   const std::vector<std::unique_ptr<Tag>>& tags() const { return tags_; }
 

@@ -82,8 +82,7 @@ void append_record(ByteBuffer& to, const uint8_t* data, size_t size) {
 }
 
 void append_summary(ByteBuffer& to, double wall_time, int64_t step, std::string_view summary) {
-  uint8_t* const record =
-      to.reserve(kFrameSize + kMaxFront + 1 + kMaxVarint + summary.size());
+  uint8_t* const record = to.reserve(kFrameSize + kMaxFront + 1 + kMaxVarint + summary.size());
   uint8_t* p = put_front(record + kHeaderSize, wall_time, step);
   *p++ = 0x2a;
   p = put_varint(p, summary.size());
@@ -95,8 +94,7 @@ void append_scalar(ByteBuffer& to, double wall_time, int64_t step, std::string_v
                    float value) {
   const size_t value_size = 1 + varint_size(tag.size()) + tag.size() + 5;
   const size_t summary_size = 1 + varint_size(value_size) + value_size;
-  uint8_t* const record =
-      to.reserve(kFrameSize + kMaxFront + 1 + kMaxVarint + summary_size);
+  uint8_t* const record = to.reserve(kFrameSize + kMaxFront + 1 + kMaxVarint + summary_size);
   uint8_t* p = put_front(record + kHeaderSize, wall_time, step);
   *p++ = 0x2a;
   p = put_varint(p, summary_size);

@@ -8,8 +8,19 @@ namespace {
 
 // The numbers of TensorFlow's DataType.
 enum DataType : uint64_t {
-  kFloat = 1, kDouble = 2, kInt32 = 3, kUint8 = 4, kInt16 = 5, kInt8 = 6, kInt64 = 9, kBool = 10,
-  kBfloat16 = 14, kUint16 = 17, kHalf = 19, kUint32 = 22, kUint64 = 23,
+  kFloat = 1,
+  kDouble = 2,
+  kInt32 = 3,
+  kUint8 = 4,
+  kInt16 = 5,
+  kInt8 = 6,
+  kInt64 = 9,
+  kBool = 10,
+  kBfloat16 = 14,
+  kUint16 = 17,
+  kHalf = 19,
+  kUint32 = 22,
+  kUint64 = 23,
 };
 
 float half_to_float(uint16_t half) {
@@ -37,16 +48,27 @@ bool number_from_content(uint64_t type, Bytes content, double& number) {
     return true;
   };
   switch (type) {
-    case kFloat: return take(float{});
-    case kDouble: return take(double{});
-    case kInt8: return take(int8_t{});
-    case kInt16: return take(int16_t{});
-    case kInt32: return take(int32_t{});
-    case kInt64: return take(int64_t{});
-    case kUint8: case kBool: return take(uint8_t{});
-    case kUint16: return take(uint16_t{});
-    case kUint32: return take(uint32_t{});
-    case kUint64: return take(uint64_t{});
+    case kFloat:
+      return take(float{});
+    case kDouble:
+      return take(double{});
+    case kInt8:
+      return take(int8_t{});
+    case kInt16:
+      return take(int16_t{});
+    case kInt32:
+      return take(int32_t{});
+    case kInt64:
+      return take(int64_t{});
+    case kUint8:
+    case kBool:
+      return take(uint8_t{});
+    case kUint16:
+      return take(uint16_t{});
+    case kUint32:
+      return take(uint32_t{});
+    case kUint64:
+      return take(uint64_t{});
     case kHalf:
     case kBfloat16: {
       if (content.size != 2) return false;
@@ -54,35 +76,60 @@ bool number_from_content(uint64_t type, Bytes content, double& number) {
       number = type == kHalf ? half_to_float(bits) : bfloat16_to_float(bits);
       return true;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
 // Which of TensorProto's typed lists holds elements of a type.
 uint32_t list_field(uint64_t type) {
   switch (type) {
-    case kFloat: return 5;
-    case kDouble: return 6;
-    case kInt8: case kInt16: case kInt32: case kUint8: case kUint16: return 7;
-    case kInt64: return 10;
-    case kBool: return 11;
-    case kHalf: case kBfloat16: return 13;
-    case kUint32: return 16;
-    case kUint64: return 17;
-    default: return 0;
+    case kFloat:
+      return 5;
+    case kDouble:
+      return 6;
+    case kInt8:
+    case kInt16:
+    case kInt32:
+    case kUint8:
+    case kUint16:
+      return 7;
+    case kInt64:
+      return 10;
+    case kBool:
+      return 11;
+    case kHalf:
+    case kBfloat16:
+      return 13;
+    case kUint32:
+      return 16;
+    case kUint64:
+      return 17;
+    default:
+      return 0;
   }
 }
 
 double number_from_varint(uint64_t type, uint64_t raw) {
   switch (type) {
-    case kInt8: case kInt16: case kInt32: case kUint8: case kUint16:
+    case kInt8:
+    case kInt16:
+    case kInt32:
+    case kUint8:
+    case kUint16:
       return static_cast<int32_t>(raw);
-    case kInt64: return static_cast<double>(static_cast<int64_t>(raw));
-    case kUint32: return static_cast<uint32_t>(raw);
-    case kHalf: return half_to_float(static_cast<uint16_t>(raw));
-    case kBfloat16: return bfloat16_to_float(static_cast<uint16_t>(raw));
-    case kBool: return raw ? 1 : 0;
-    default: return static_cast<double>(raw);
+    case kInt64:
+      return static_cast<double>(static_cast<int64_t>(raw));
+    case kUint32:
+      return static_cast<uint32_t>(raw);
+    case kHalf:
+      return half_to_float(static_cast<uint16_t>(raw));
+    case kBfloat16:
+      return bfloat16_to_float(static_cast<uint16_t>(raw));
+    case kBool:
+      return raw ? 1 : 0;
+    default:
+      return static_cast<double>(raw);
   }
 }
 
@@ -153,10 +200,14 @@ bool parse_tensor(Bytes bytes, ParsedValue& value) {
       }
     } else {
       ++count;
-      if (second.wire() == Wire::kFixed32 && type == kFloat) value.number = second.float32();
-      else if (second.wire() == Wire::kFixed64 && type == kDouble) value.number = second.float64();
-      else if (second.wire() == Wire::kVarint) value.number = number_from_varint(type, second.varint());
-      else return false;
+      if (second.wire() == Wire::kFixed32 && type == kFloat)
+        value.number = second.float32();
+      else if (second.wire() == Wire::kFixed64 && type == kDouble)
+        value.number = second.float64();
+      else if (second.wire() == Wire::kVarint)
+        value.number = number_from_varint(type, second.varint());
+      else
+        return false;
     }
   }
   if (!second.ok()) return false;
@@ -172,8 +223,10 @@ bool parse_metadata(Bytes bytes, ParsedValue& value) {
     if (metadata.is(1, Wire::kBytes)) {
       WireReader plugin(metadata.bytes());
       while (plugin.next()) {
-        if (plugin.is(1, Wire::kBytes)) value.plugin = plugin.bytes();
-        else plugin.skip();
+        if (plugin.is(1, Wire::kBytes))
+          value.plugin = plugin.bytes();
+        else
+          plugin.skip();
       }
       if (!plugin.ok()) return false;
     } else {
@@ -247,8 +300,10 @@ bool parse_summary(Bytes bytes, ParsedEvent& event) {
 bool parse_session_log(Bytes bytes, ParsedEvent& event) {
   WireReader log(bytes);
   while (log.next()) {
-    if (log.is(1, Wire::kVarint)) event.session_start = log.varint() == 1;
-    else log.skip();
+    if (log.is(1, Wire::kVarint))
+      event.session_start = log.varint() == 1;
+    else
+      log.skip();
   }
   return log.ok();
 }
@@ -257,9 +312,12 @@ bool parse_run_metadata(Bytes bytes, ParsedEvent& event) {
   event.payload.size = 0;  // until found
   WireReader tagged(bytes);
   while (tagged.next()) {
-    if (tagged.is(1, Wire::kBytes)) event.payload_tag = tagged.bytes();
-    else if (tagged.is(2, Wire::kBytes)) event.payload = tagged.bytes();
-    else tagged.skip();
+    if (tagged.is(1, Wire::kBytes))
+      event.payload_tag = tagged.bytes();
+    else if (tagged.is(2, Wire::kBytes))
+      event.payload = tagged.bytes();
+    else
+      tagged.skip();
   }
   return tagged.ok() && is_utf8(event.payload_tag);
 }

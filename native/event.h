@@ -26,7 +26,7 @@ enum class BlobKind : uint8_t {
 constexpr size_t kMaxValues = 1'000'000;
 
 struct ParsedValue {
-  Bytes message;   // the whole Summary.Value
+  Bytes message;  // the whole Summary.Value
   Bytes tag;
   Bytes metadata;  // empty where the value has none
   Bytes plugin;    // metadata.plugin_data.plugin_name

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,9 +15,13 @@ namespace tbhub {
 
 class File {
  public:
-  // O_NONBLOCK: opening a named pipe must not wait for a writer; reading it is an error.
+  // Only regular files have an end. Opening a named pipe must not wait for a writer.
   explicit File(const char* path) : fd_(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (fd_ < 0) throw std::system_error(errno, std::generic_category(), path);
+    struct stat status;
+    if (::fstat(fd_, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) return;
+    ::close(fd_);
+    throw std::system_error(EINVAL, std::generic_category(), path);
   }
   ~File() { ::close(fd_); }
   File(const File&) = delete;

@@ -22,6 +22,25 @@ namespace {
 
 constexpr int kSignals[] = {SIGTERM, SIGHUP, SIGXCPU};
 
+// Waiting by a clock that nobody sets needs glibc 2.30; elsewhere a clock set back makes one flush
+// late.
+#if defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 30)
+#define TBHUB_HAS_CLOCKWAIT
+#endif
+#endif
+#if defined(TBHUB_HAS_CLOCKWAIT)
+constexpr clockid_t kSleepClock = CLOCK_MONOTONIC;
+int sleep_on(sem_t& semaphore, const timespec& until) {
+  return ::sem_clockwait(&semaphore, kSleepClock, &until);
+}
+#else
+constexpr clockid_t kSleepClock = CLOCK_REALTIME;
+int sleep_on(sem_t& semaphore, const timespec& until) {
+  return ::sem_timedwait(&semaphore, &until);
+}
+#endif
+
 // Never destroyed: the thread and signal handlers may outlive static destruction.
 struct State {
   std::mutex lock;
@@ -59,8 +78,10 @@ void on_signal(int signal) {
   const int saved = errno;
   int none = 0;
   // The second signal, or one in a process without the thread, does not wait for anything.
-  if (runner == ::getpid() && ending_signal.compare_exchange_strong(none, signal)) poke();
-  else deliver(signal);
+  if (runner == ::getpid() && ending_signal.compare_exchange_strong(none, signal))
+    poke();
+  else
+    deliver(signal);
   errno = saved;
 }
 
@@ -85,24 +106,17 @@ void sleep_until(Clock::time_point deadline) {
   if (deadline == Clock::time_point::max()) {
     ::sem_wait(&wake_up);
   } else {
-    const auto left = std::max<int64_t>(0, std::chrono::nanoseconds(deadline - Clock::now()).count());
+    const std::chrono::nanoseconds wait = deadline - Clock::now();
+    const auto left = std::max<int64_t>(0, wait.count());
     timespec until;
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 30)
-    ::clock_gettime(CLOCK_MONOTONIC, &until);
-#else
-    ::clock_gettime(CLOCK_REALTIME, &until);  // a clock set back makes one flush late
-#endif
+    ::clock_gettime(kSleepClock, &until);
     until.tv_sec += left / 1'000'000'000;
     until.tv_nsec += left % 1'000'000'000;
     if (until.tv_nsec >= 1'000'000'000) {
       ++until.tv_sec;
       until.tv_nsec -= 1'000'000'000;
     }
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 30)
-    ::sem_clockwait(&wake_up, CLOCK_MONOTONIC, &until);
-#else
-    ::sem_timedwait(&wake_up, &until);
-#endif
+    sleep_on(wake_up, until);
   }
   while (::sem_trywait(&wake_up) == 0) {  // several calls are one
   }
@@ -121,7 +135,11 @@ void run() {
     if (const int signal = ending_signal) {
       flush_all();
       deliver(signal);
-      return;
+      // Still here: the first process of a container is not ended by default actions, and a
+      // signal may be blocked. Go on writing, once the signal cannot be the one just sent.
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      ending_signal = 0;
+      continue;
     }
     sleep_until(next);
   }

@@ -54,29 +54,88 @@ constexpr size_t kPlaces = 2048;
 using Counts = std::array<std::array<uint32_t, kPlaces>, 2>;
 constexpr size_t kBlock = size_t{1} << 30;  // counts of 32 bits cannot overflow
 
-// Counts the place of every value, found by `place_of`.
+struct Sums {
+  double plain = 0;
+  double squares = 0;
+};
+
+// Pairwise summation in exactly numpy's order: halves down to 128 values, eight running sums there.
+// `visit` sees each of these pieces while it is in the cache.
+template <class T, class Visit>
+Sums add_up(const T* values, size_t size, Visit& visit) {
+  Sums total;
+  if (size <= 128) visit(values, size);
+  if (size < 8) {
+    for (size_t i = 0; i < size; ++i) {
+      const double value = values[i];
+      total.plain += value;
+      total.squares += value * value;
+    }
+    return total;
+  }
+  if (size > 128) {
+    const size_t half = size / 2 - size / 2 % 8;
+    const Sums left = add_up(values, half, visit);
+    const Sums right = add_up(values + half, size - half, visit);
+    return {left.plain + right.plain, left.squares + right.squares};
+  }
+  double plain[8], squares[8];
+  for (size_t lane = 0; lane < 8; ++lane) {
+    const double value = values[lane];
+    plain[lane] = value;
+    squares[lane] = value * value;
+  }
+  size_t i = 8;
+  for (; i < size - size % 8; i += 8) {
+    for (size_t lane = 0; lane < 8; ++lane) {
+      const double value = values[i + lane];
+      plain[lane] += value;
+      squares[lane] += value * value;
+    }
+  }
+  const auto fold = [](const double* lanes) {
+    return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+           ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+  };
+  total = {fold(plain), fold(squares)};
+  for (; i < size; ++i) {
+    const double value = values[i];
+    total.plain += value;
+    total.squares += value * value;
+  }
+  return total;
+}
+
+// Counts the place of every value, found by `place_of`, while adding them up: one pass over memory.
 template <class T, class Place>
-std::vector<uint64_t> count_places(const T* values, size_t size, Place place_of) {
-  std::vector<uint64_t> result(buckets().edges.size() - 1);
+Histogram make(const T* values, size_t size, Place place_of) {
+  Histogram result;
+  result.buckets.resize(buckets().edges.size() - 1);
   Counts counts{};
-  for (size_t start = 0; start < size; start += kBlock) {
+  for (size_t start = 0; start < size || start == 0; start += kBlock) {
     const size_t end = std::min(size, start + kBlock);
-    for (size_t i = start; i < end; ++i) ++counts[i & 1][place_of(values[i])];
+    const auto count = [&](const T* from, size_t number) {
+      for (size_t i = 0; i < number; ++i) ++counts[i & 1][place_of(from[i])];
+    };
+    const Sums sums = add_up(values + start, end - start, count);
+    result.sum += sums.plain;
+    result.sum_squares += sums.squares;
     for (auto& part : counts) {
-      for (size_t bucket = 0; bucket < result.size(); ++bucket) result[bucket] += part[bucket + 1];
+      for (size_t bucket = 0; bucket < result.buckets.size(); ++bucket)
+        result.buckets[bucket] += part[bucket + 1];
       part.fill(0);
     }
   }
   const double top = buckets().edges.back();  // the last bucket is closed
   if (const T on_top = static_cast<T>(top); on_top == top)
-    result.back() += static_cast<uint64_t>(std::count(values, values + size, on_top));
+    result.buckets.back() += static_cast<uint64_t>(std::count(values, values + size, on_top));
   return result;
 }
 
-std::vector<uint64_t> count_buckets(const double* values, size_t size) {
+Histogram make(const double* values, size_t size) {
   const Buckets& all = buckets();
   const auto positive = static_cast<int64_t>(all.magnitudes.size() - 1);
-  return count_places(values, size, [&all, positive](double value) {
+  return make(values, size, [&all, positive](double value) {
     const uint64_t negative = value < 0;
     // Edges at or below -m are those of a magnitude >= m: all but those at or below the number
     // just before m.
@@ -122,97 +181,13 @@ struct FloatSlices {
   }
 };
 
-std::vector<uint64_t> count_buckets(const float* values, size_t size) {
+Histogram make(const float* values, size_t size) {
   static const FloatSlices table;
   const FloatSlices::Slice* const slices = table.slices.data();
-  return count_places(values, size, [slices](float value) -> size_t {
+  return make(values, size, [slices](float value) -> size_t {
     const auto& slice = slices[std::bit_cast<uint32_t>(value) >> FloatSlices::kFloatShift];
     return slice.place + (value >= slice.edge);
   });
-}
-
-struct Sums {
-  double plain = 0;
-  double squares = 0;
-};
-
-// Pairwise summation in exactly numpy's order: halves down to 128 values, eight running sums there.
-template <class T>
-Sums add_up(const T* values, size_t size) {
-  Sums total;
-  if (size < 8) {
-    for (size_t i = 0; i < size; ++i) {
-      const double value = values[i];
-      total.plain += value;
-      total.squares += value * value;
-    }
-    return total;
-  }
-  if (size > 128) {
-    const size_t half = size / 2 - size / 2 % 8;
-    const Sums left = add_up(values, half), right = add_up(values + half, size - half);
-    return {left.plain + right.plain, left.squares + right.squares};
-  }
-  double plain[8], squares[8];
-  for (size_t lane = 0; lane < 8; ++lane) {
-    const double value = values[lane];
-    plain[lane] = value;
-    squares[lane] = value * value;
-  }
-  size_t i = 8;
-  for (; i < size - size % 8; i += 8) {
-    for (size_t lane = 0; lane < 8; ++lane) {
-      const double value = values[i + lane];
-      plain[lane] += value;
-      squares[lane] += value * value;
-    }
-  }
-  const auto fold = [](const double* lanes) {
-    return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-           ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
-  };
-  total = {fold(plain), fold(squares)};
-  for (; i < size; ++i) {
-    const double value = values[i];
-    total.plain += value;
-    total.squares += value * value;
-  }
-  return total;
-}
-
-template <class T>
-void find_extremes(const T* values, size_t size, double& min, double& max) {
-  constexpr size_t kLanes = 16;  // independent lanes, so that the loop becomes wide
-  T low[kLanes], high[kLanes];
-  std::fill_n(low, kLanes, std::numeric_limits<T>::infinity());
-  std::fill_n(high, kLanes, -std::numeric_limits<T>::infinity());
-  size_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const T value = values[i + lane];
-      low[lane] = value < low[lane] ? value : low[lane];
-      high[lane] = value > high[lane] ? value : high[lane];
-    }
-  }
-  for (; i < size; ++i) {
-    low[0] = std::min(low[0], values[i]);
-    high[0] = std::max(high[0], values[i]);
-  }
-  min = *std::min_element(low, low + kLanes);
-  max = *std::max_element(high, high + kLanes);
-}
-
-template <class T>
-Histogram make(const T* values, size_t size) {
-  Histogram result;
-  result.buckets = count_buckets(values, size);
-  const Sums sums = add_up(values, size);
-  result.sum = sums.plain;
-  result.sum_squares = sums.squares;
-  find_extremes(values, size, result.min, result.max);
-  if (sums.squares != sums.squares)  // squares are NaN only when a value is
-    result.min = result.max = std::numeric_limits<double>::quiet_NaN();
-  return result;
 }
 
 }  // namespace

@@ -11,8 +11,7 @@ namespace tbhub {
 const std::vector<double>& histogram_edges();
 
 struct Histogram {
-  double min = 0, max = 0;  // NaN when there is any
-  double sum = 0;           // as numpy's float64 sum adds up, to the last bit
+  double sum = 0;  // as numpy's float64 sum adds up, to the last bit
   double sum_squares = 0;
   // As numpy.histogram(values, histogram_edges()) counts: bucket i is [edge i, edge i+1), the
   // last one closed; NaN and values beyond the edges lie in none.

@@ -24,8 +24,10 @@ class Output {
     size_t done = 0;
     while (fd_ >= 0 && done < buffer_.size()) {
       const ssize_t wrote = ::write(fd_, buffer_.data() + done, buffer_.size() - done);
-      if (wrote >= 0) done += static_cast<size_t>(wrote);
-      else if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "write");
+      if (wrote >= 0)
+        done += static_cast<size_t>(wrote);
+      else if (errno != EINTR)
+        throw std::system_error(errno, std::generic_category(), "write");
     }
     buffer_.clear();
   }
@@ -46,7 +48,8 @@ Inspection inspect_file(const char* path, int out) {
   size_t held = 0;
   bool final = false;
   for (uint64_t at = 0; !(final && held == 0);) {
-    const size_t got = final ? 0 : file.read(buffer.data() + held, buffer.size() - held, found.size);
+    const size_t got =
+        final ? 0 : file.read(buffer.data() + held, buffer.size() - held, found.size);
     final = final || got == 0;
     found.size += got;
     held += got;

@@ -8,9 +8,10 @@
 namespace tbhub {
 
 struct Inspection {
-  uint64_t size = 0;          // bytes read
-  uint64_t good_events = 0;   // records that are whole, sound, and events
-  uint64_t saved_events = 0;  // events behind a bad length whose own crc proves them; not in good_events
+  uint64_t size = 0;         // bytes read
+  uint64_t good_events = 0;  // records that are whole, sound, and events
+  uint64_t saved_events =
+      0;  // events behind a bad length whose own crc proves them; not in good_events
   DamageList damages;
 };
 

@@ -63,11 +63,16 @@ Scan scan_bad_header(const uint8_t* p, size_t size, bool final) {
 
 const char* damage_name(Damage kind) {
   switch (kind) {
-    case Damage::kBadLengthCrc: return "bad length crc";
-    case Damage::kBadDataCrc: return "bad data crc";
-    case Damage::kTruncated: return "truncated";
-    case Damage::kGarbage: return "garbage";
-    case Damage::kNotAnEvent: return "not an event";
+    case Damage::kBadLengthCrc:
+      return "bad length crc";
+    case Damage::kBadDataCrc:
+      return "bad data crc";
+    case Damage::kTruncated:
+      return "truncated";
+    case Damage::kGarbage:
+      return "garbage";
+    case Damage::kNotAnEvent:
+      return "not an event";
   }
   return "unknown";
 }

@@ -30,11 +30,11 @@ inline T load(const uint8_t* p) {
 }
 
 enum class Damage : uint8_t {
-  kBadLengthCrc,   // the header is wrong, the data behind it is proven good by its own crc
-  kBadDataCrc,     // the header is right, the data is not
-  kTruncated,      // the file ends inside a record
-  kGarbage,        // bytes that belong to no record
-  kNotAnEvent,     // a sound record whose data is not an Event message
+  kBadLengthCrc,  // the header is wrong, the data behind it is proven good by its own crc
+  kBadDataCrc,    // the header is right, the data is not
+  kTruncated,     // the file ends inside a record
+  kGarbage,       // bytes that belong to no record
+  kNotAnEvent,    // a sound record whose data is not an Event message
 };
 constexpr int kDamageKinds = 5;
 const char* damage_name(Damage kind);

@@ -13,14 +13,15 @@
 #include <utility>
 
 #include "flusher.h"
+#include "record.h"
 
 namespace tbhub {
 namespace {
 
 // Buffers that grew beyond this are given back once they are empty.
 constexpr size_t kKeptBuffer = size_t{4} << 20;
-// Points of a batch that are added between two looks at how full the buffer is.
-constexpr size_t kBatch = 16384;
+// How much of a batch is added between two looks at how full the buffer is.
+constexpr size_t kBatchBytes = size_t{1} << 20;
 
 std::string host_name() {
   char name[256] = {};
@@ -63,9 +64,7 @@ std::shared_ptr<Sink> Sink::create(std::string directory, std::string suffix, do
   return sink;
 }
 
-Sink::~Sink() {
-  close_file();
-}
+Sink::~Sink() { close_file(); }
 
 void Sink::open() {
   if (directory_.empty()) return;
@@ -159,8 +158,9 @@ void Sink::add_session_start(int64_t step) {
 void Sink::add_scalars(std::string_view tag, const double* values, const int64_t* steps,
                        const double* wall_times, size_t count) {
   const double now = wall_clock();
-  for (size_t start = 0; start < count; start += kBatch) {
-    const size_t end = std::min(count, start + kBatch);
+  const size_t batch = std::clamp<size_t>(kBatchBytes / (tag.size() + 64), 1, count + 1);
+  for (size_t start = 0; start < count; start += batch) {
+    const size_t end = std::min(count, start + batch);
     add(end - start, [&](ByteBuffer& to) {
       for (size_t i = start; i < end; ++i)
         append_scalar(to, wall_times ? wall_times[i] : now,
@@ -175,10 +175,12 @@ bool Sink::flush() {
   return drain();
 }
 
-// Moves incoming bytes to the file, as often as it takes. Holds io_.
+// Moves incoming bytes to the file: those that were under way, and those added since. What comes
+// in meanwhile has a deadline of its own. Holds io_.
 bool Sink::drain() {
-  for (;;) {
+  for (int round = 0;; ++round) {
     if (!write_outgoing()) return false;
+    if (round == 2) return true;
     std::lock_guard data(data_);
     woken_ = false;
     deadline_ = Clock::time_point::max();
@@ -209,8 +211,7 @@ bool Sink::write_outgoing() {
     return written_ == outgoing_.size();
   }
   while (written_ < outgoing_.size()) {
-    const ssize_t wrote =
-        ::write(fd_, outgoing_.data() + written_, outgoing_.size() - written_);
+    const ssize_t wrote = ::write(fd_, outgoing_.data() + written_, outgoing_.size() - written_);
     if (wrote >= 0) {
       written_ += static_cast<size_t>(wrote);
     } else if (errno != EINTR) {
@@ -222,8 +223,10 @@ bool Sink::write_outgoing() {
   troubled_ = false;
   outgoing_events_ = 0;
   version_size_ = 0;
-  if (outgoing_.capacity() > kKeptBuffer) outgoing_.release();
-  else outgoing_.clear();
+  if (outgoing_.capacity() > kKeptBuffer)
+    outgoing_.release();
+  else
+    outgoing_.clear();
   written_ = 0;
   return true;
 }
@@ -277,7 +280,7 @@ uint64_t Sink::waiting_events() const {
   for (size_t end = version_size_; end < written_;) {
     uint64_t size;
     std::memcpy(&size, outgoing_.data() + end, sizeof size);
-    end += 16 + size;  // a record's header and checksums
+    end += kFrameSize + size;
     if (end <= written_) ++written;
   }
   return incoming_events_ + outgoing_events_ - written;
@@ -303,6 +306,11 @@ uint64_t Sink::pending_events() {
   std::lock_guard io(io_);
   std::lock_guard data(data_);
   return waiting_events();
+}
+
+size_t Sink::pending_bytes() {
+  std::lock_guard data(data_);
+  return incoming_.size();
 }
 
 Clock::time_point Sink::deadline() {

@@ -1,9 +1,9 @@
 // Where a writer's records go: a buffer in memory that a background thread empties into a file.
 //
 // Adding a record is a copy under a lock nobody holds for long. The flusher (flusher.h) writes
-// what has gathered every `flush_seconds`, or sooner when much has. What the operating system refuses
-// (a full disk, a vanished directory) stays in memory up to kMaxPending bytes and is tried again;
-// the record that was cut in two goes on where it stopped, so the file stays whole.
+// what has gathered every `flush_seconds`, or sooner when much has. What the operating system
+// refuses (a full disk, a vanished directory) stays in memory up to kMaxPending bytes and is tried
+// again; the record that was cut in two goes on where it stopped, so the file stays whole.
 //
 // Invariants
 //   - Bytes reach a file in the order they were added, each once.
@@ -29,16 +29,17 @@ namespace tbhub {
 
 using Clock = std::chrono::steady_clock;
 
-// What may wait in memory while the disk refuses; further events are counted and dropped.
+// What may wait in memory while the disk refuses, beside as much again that is under way; further
+// events are counted and dropped.
 constexpr size_t kMaxPending = size_t{64} << 20;
 // So much waiting data is written without waiting for the next flush.
 constexpr size_t kEagerSize = size_t{256} << 10;
 
 struct SinkError {
-  int code = 0;            // errno of the last failed attempt, 0 when all is well
-  uint64_t pending = 0;    // events that wait
-  uint64_t dropped = 0;    // events given up
-  std::string path;        // what could not be opened or written
+  int code = 0;          // errno of the last failed attempt, 0 when all is well
+  uint64_t pending = 0;  // events that wait
+  uint64_t dropped = 0;  // events given up
+  std::string path;      // what could not be opened or written
 };
 
 double wall_clock();
@@ -71,7 +72,7 @@ class Sink : public std::enable_shared_from_this<Sink> {
   // stays open and goes on trying.
   bool close();
 
-  // For a gathering sink: the bytes since the last call, and how many events they hold.
+  // For a gathering sink: the bytes since the last call.
   ByteBuffer take();
 
   SinkError error();
@@ -79,6 +80,7 @@ class Sink : public std::enable_shared_from_this<Sink> {
   bool is_closed();
   std::string path();
   uint64_t pending_events();
+  size_t pending_bytes();  // not yet on their way
 
   // For the flusher: when to flush next; max() when there is nothing to do.
   Clock::time_point deadline();

@@ -12,7 +12,14 @@
 
 namespace tbhub {
 
-enum class Wire : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kGroup = 3, kEndGroup = 4, kFixed32 = 5 };
+enum class Wire : uint8_t {
+  kVarint = 0,
+  kFixed64 = 1,
+  kBytes = 2,
+  kGroup = 3,
+  kEndGroup = 4,
+  kFixed32 = 5
+};
 
 struct Bytes {
   const uint8_t* data = nullptr;
@@ -92,12 +99,23 @@ class WireReader {
 
   void skip(int depth) {
     switch (wire_) {
-      case Wire::kVarint: varint(); break;
-      case Wire::kFixed64: fixed64(); break;
-      case Wire::kFixed32: fixed32(); break;
-      case Wire::kBytes: bytes(); break;
-      case Wire::kGroup: skip_group(depth); break;
-      default: fail();
+      case Wire::kVarint:
+        varint();
+        break;
+      case Wire::kFixed64:
+        fixed64();
+        break;
+      case Wire::kFixed32:
+        fixed32();
+        break;
+      case Wire::kBytes:
+        bytes();
+        break;
+      case Wire::kGroup:
+        skip_group(depth);
+        break;
+      default:
+        fail();
     }
   }
 
@@ -119,8 +137,10 @@ class WireReader {
         if (field_ != group) fail();
         return;
       }
-      if ((key & 7) > 5) fail();
-      else skip(depth + 1);
+      if ((key & 7) > 5)
+        fail();
+      else
+        skip(depth + 1);
     }
   }
 

@@ -34,13 +34,19 @@ inline std::string likely_record(Random& random) {
   const int64_t step = static_cast<int64_t>(random() % 20) - 2;
   const double wall_time = static_cast<double>(random() % 5);
   switch (random() % 8) {
-    case 0: return record_of(version_event(random() % 2 ? "brain.Event:1" : "brain.Event:2"));
-    case 1: return record_of(session_start_event(step));
-    case 2: return header_for(random() % 300);
-    case 3: return record_of(value_event(wall_time, step, Message().bytes(1, tag).bytes(4, "")));
+    case 0:
+      return record_of(version_event(random() % 2 ? "brain.Event:1" : "brain.Event:2"));
+    case 1:
+      return record_of(session_start_event(step));
+    case 2:
+      return header_for(random() % 300);
+    case 3:
+      return record_of(value_event(wall_time, step, Message().bytes(1, tag).bytes(4, "")));
     case 4:
-    case 5: return record_of(double_event(wall_time, step, tag, 0.1));
-    default: return record_of(scalar_event(wall_time, step, tag, 0.5f));
+    case 5:
+      return record_of(double_event(wall_time, step, tag, 0.1));
+    default:
+      return record_of(scalar_event(wall_time, step, tag, 0.5f));
   }
 }
 

@@ -85,8 +85,10 @@ TEST(column_widens_when_a_double_comes) {
   column.push_double(40, 40, 0.1);
   expected.points.push_back(point(40, 40, 0.1));
   for (int i = 41; i < 80; ++i) {
-    if (i % 3) column.push_float(i, i, 0.2f);
-    else column.push_double(i, i, 0.2);
+    if (i % 3)
+      column.push_float(i, i, 0.2f);
+    else
+      column.push_double(i, i, 0.2);
     expected.points.push_back(point(i, i, i % 3 ? double{0.2f} : 0.2));
   }
   CHECK(series_of(column.collect()) == expected);
@@ -136,8 +138,10 @@ TEST(column_agrees_with_a_plain_vector) {
         const double wall_time = static_cast<double>(random.below(1000));
         const bool is_double = with_doubles && random.one_in(100);
         const double value = static_cast<double>(random.bits()) / 3;
-        if (is_double) column.push_double(step, wall_time, value);
-        else column.push_float(step, wall_time, static_cast<float>(value));
+        if (is_double)
+          column.push_double(step, wall_time, value);
+        else
+          column.push_float(step, wall_time, static_cast<float>(value));
         expected.is_double |= is_double;
         expected.points.push_back(
             point(step, wall_time, is_double ? value : double{static_cast<float>(value)}));

@@ -75,10 +75,14 @@ Message random_event(Random& random) {
   if (random.one_in(20)) step = static_cast<int64_t>(random.bits());
   switch (random.below(random.one_in(4) ? 10 : 3)) {
     case 0:
-    case 1: return scalar_event(wall_time, step, tag, static_cast<float>(random.below(100)));
-    case 2: return double_event(wall_time, step, tag, static_cast<double>(random.bits()));
-    case 3: return value_event(wall_time, step, Message().bytes(1, tag).bytes(4, ""));
-    case 4: return session_start_event(step);
+    case 1:
+      return scalar_event(wall_time, step, tag, static_cast<float>(random.below(100)));
+    case 2:
+      return double_event(wall_time, step, tag, static_cast<double>(random.bits()));
+    case 3:
+      return value_event(wall_time, step, Message().bytes(1, tag).bytes(4, ""));
+    case 4:
+      return session_start_event(step);
     case 5: {
       const Message value = Message().bytes(1, tag).message(9, scalars_metadata("scalars"));
       return value_event(wall_time, step, Message().raw(value.text()).float32(2, 1));
@@ -92,8 +96,10 @@ Message random_event(Random& random) {
       return Message().varint(2, 5).float64(1, 6).message(
           5, Message().message(1, value).message(1, value));
     }
-    case 8: return Message().raw(scalar_event(wall_time, step, tag, 5).text()).varint(2, 9);
-    default: return Message().float64(1, wall_time).bytes(4, "graph");
+    case 8:
+      return Message().raw(scalar_event(wall_time, step, tag, 5).text()).varint(2, 9);
+    default:
+      return Message().float64(1, wall_time).bytes(4, "graph");
   }
 }
 
@@ -106,12 +112,23 @@ std::string random_file(Random& random, size_t events) {
 void damage(Random& random, std::string& file) {
   const size_t position = random.below(file.size());
   switch (random.below(6)) {
-    case 0: file[position] = static_cast<char>(random.bits()); break;
-    case 1: file.erase(position, random.below(100)); break;
-    case 2: file.insert(position, random.bytes(random.below(100))); break;
-    case 3: file.insert(position, std::string(random.below(100), '\0')); break;
-    case 4: file.insert(position, header_for(random.below(500))); break;
-    default: file.resize(position + 1);
+    case 0:
+      file[position] = static_cast<char>(random.bits());
+      break;
+    case 1:
+      file.erase(position, random.below(100));
+      break;
+    case 2:
+      file.insert(position, random.bytes(random.below(100)));
+      break;
+    case 3:
+      file.insert(position, std::string(random.below(100), '\0'));
+      break;
+    case 4:
+      file.insert(position, header_for(random.below(500)));
+      break;
+    default:
+      file.resize(position + 1);
   }
 }
 

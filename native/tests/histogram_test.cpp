@@ -108,8 +108,6 @@ void check_sums(const std::vector<T>& values) {
   CHECK(std::fabs(found.sum - static_cast<double>(sum)) <= 1e-14 * static_cast<double>(size));
   CHECK(std::fabs(found.sum_squares - static_cast<double>(squares)) <=
         1e-14 * static_cast<double>(squares));
-  CHECK_EQ(found.min, double{*std::min_element(values.begin(), values.end())});
-  CHECK_EQ(found.max, double{*std::max_element(values.begin(), values.end())});
 }
 
 TEST(histogram_sums_and_extremes) {
@@ -127,9 +125,8 @@ TEST(histogram_extremes_of_nan_and_infinity) {
       std::vector<double> values(size, 1);
       values[place] = nan;
       const Histogram found = make_histogram(values.data(), size);
-      CHECK(std::isnan(found.min) && std::isnan(found.max) && std::isnan(found.sum));
+      CHECK(std::isnan(found.sum));
       values[place] = -INFINITY;
-      CHECK_EQ(make_histogram(values.data(), size).min, -double{INFINITY});
     }
   }
 }

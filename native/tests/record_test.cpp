@@ -135,8 +135,10 @@ TEST(record_byte_added_anywhere_costs_at_most_that_record) {
     const Found found = scan_all(file);
     const bool between = std::binary_search(sample.starts.begin(), sample.starts.end(), position);
     CHECK(found.all_damages() >= 1);
-    if (between) CHECK(found.kept == sample.data);
-    else CHECK(found.kept == sample.without(sample.record_at(position)));
+    if (between)
+      CHECK(found.kept == sample.data);
+    else
+      CHECK(found.kept == sample.without(sample.record_at(position)));
   }
 }
 
@@ -214,10 +216,17 @@ TEST(record_more_bytes_never_change_a_decision) {
     for (size_t damages = random.below(4); damages > 0; --damages) {
       const size_t position = random.below(file.size());
       switch (random.below(4)) {
-        case 0: file[position] = static_cast<char>(random.bits()); break;
-        case 1: file.erase(position, random.below(30)); break;
-        case 2: file.insert(position, random.bytes(random.below(30))); break;
-        default: file.insert(position, header_for(random.below(200)));
+        case 0:
+          file[position] = static_cast<char>(random.bits());
+          break;
+        case 1:
+          file.erase(position, random.below(30));
+          break;
+        case 2:
+          file.insert(position, random.bytes(random.below(30)));
+          break;
+        default:
+          file.insert(position, header_for(random.below(200)));
       }
       if (file.empty()) break;
     }

@@ -73,6 +73,15 @@ def test_repair_of_a_tree(logs: Path, tmp_path: Path) -> None:
     assert all(step == value for step, value in points)
 
 
+def test_repair_goes_on_past_a_file_that_cannot_be_read(logs: Path, tmp_path: Path) -> None:
+    (logs / "good" / "events.out.tfevents.0").symlink_to(tmp_path / "missing")
+    done = run("repair", logs, "-o", tmp_path / "new")
+    assert done.returncode == 1
+    assert "No such file" in done.stderr
+    assert "200 events written" in done.stdout
+    assert run("check", tmp_path / "new").returncode == 0
+
+
 def test_repair_of_a_file(logs: Path, tmp_path: Path) -> None:
     file = event_files(logs / "damaged")[0]
     done = run("repair", file, "--out", tmp_path / "fixed.tfevents", "--json")

@@ -35,7 +35,6 @@ from tbhub.compat.tensorboardX import (
     utils,
     x2num,
 )
-from tbhub.compat.tensorboardX import global_writer as global_module
 
 compat = tbhub.compat.tensorboardX
 RNG = np.random.default_rng(0)
@@ -402,7 +401,7 @@ def test_global_writer(tmp_path: Path) -> None:
 
 def test_one_global_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(global_module, "_writer", None)
+    monkeypatch.setattr("tbhub.writer.global_writer._instances", {})
     writer = compat.GlobalSummaryWriter.getSummaryWriter()
     assert compat.GlobalSummaryWriter.getSummaryWriter() is writer
     assert type(writer) is compat.GlobalSummaryWriter

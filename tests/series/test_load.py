@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 from pathlib import Path
@@ -25,6 +26,12 @@ VERSION = Event(wall_time=1, file_version="brain.Event:2")
 def scalar_event(tag: str, step: int, value: float, wall_time: float = 10) -> Event:
     summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
     return Event(wall_time=wall_time, step=step, summary=summary)
+
+
+def text_event(step: int, wall_time: float) -> Event:
+    value = Summary.Value(tag="t", tensor=tensor_util.make_tensor_proto(b"x"))
+    value.metadata.plugin_data.plugin_name = "text"
+    return Event(wall_time=wall_time, step=step, summary=Summary(value=[value]))
 
 
 def test_a_tree_of_runs_is_named_as_tensorboard_names_it(tmp_path: Path) -> None:
@@ -173,17 +180,21 @@ def test_a_restart_replaces_what_it_writes_again(tmp_path: Path) -> None:
         tmp_path / "run" / "events.out.tfevents.100",
         VERSION,
         *[scalar_event("a", step, step, 100 + step) for step in range(10)],
+        *[text_event(step, 100 + step) for step in range(10)],
     )
     write_events(
         tmp_path / "run" / "events.out.tfevents.200",
         VERSION,
         *[scalar_event("a", step, -step, 200 + step) for step in range(6, 12)],
+        *[text_event(step, 200 + step) for step in range(8, 10)],
     )
     run = tbhub.load(tmp_path)["run"]
     ours = pairs(run.scalars["a"])
     assert ours == [(s, s) for s in range(6)] + [(s, -s) for s in range(6, 12)]
     assert same_points(ours, read_scalars_in_rust(tmp_path)["run"]["a"])
     assert run.restarts == [6]
+    assert run.text["t"].steps.tolist() == list(range(10))
+    assert run.text["t"].wall_times.tolist()[-2:] == [208, 209]
 
 
 def test_writers_side_by_side_keep_all_their_points(tmp_path: Path) -> None:
@@ -241,6 +252,54 @@ def test_to_pandas(tmp_path: Path) -> None:
     assert list(frame_.columns) == ["run", "tag", "step", "wall_time", "value"]
     assert frame_.groupby("run").value.sum().to_dict() == {"one": 6, "two": 6}
     assert runs["one"].scalars["loss"].to_pandas().loc[1].value == 2
+
+
+@pytest.mark.filterwarnings("ignore")  # of the other libraries
+@pytest.mark.parametrize("library", ["torch.utils.tensorboard", "tensorboardX"])
+def test_files_of_other_writers(tmp_path: Path, library: str) -> None:
+    rng = np.random.default_rng(3)
+    with importlib.import_module(library).SummaryWriter(str(tmp_path)) as writer:
+        for step in range(300):
+            writer.add_scalar("loss", rng.standard_normal(), step)
+            writer.add_scalar("deep/er", step * 1e-3, step * 7)
+            if library.startswith("torch"):
+                writer.add_scalar("new", step, step, new_style=True)
+                writer.add_scalar("double", step / 3, step, new_style=True, double_precision=True)
+        writer.add_scalars("group", {"a": 1, "b": 2}, 1)
+        writer.add_histogram("weights", rng.standard_normal(100), 1)
+        writer.add_text("note", "hello", 1)
+        writer.add_image("picture", rng.random((3, 4, 5)), 1)
+    runs = tbhub.load(tmp_path)
+    for name, run in runs.items():
+        theirs = read_scalars(tmp_path / name)
+        assert set(run.scalars) == set(theirs)
+        for tag, points in theirs.items():
+            assert same_points(pairs(run.scalars[tag]), points), tag
+    root = runs["."]
+    assert len(runs) == 3
+    assert root.histograms["weights"][0].num == 100
+    assert root.text["note/text_summary"][0] == "hello"
+    assert root.images["picture"][0].array.shape == (4, 5, 3)
+    if library.startswith("torch"):
+        assert root.scalars["double"].values.dtype == np.float64
+
+
+def test_a_bar_shows_only_when_it_takes_long_and_someone_watches(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tbhub.series import progress
+
+    def work() -> str:
+        with progress.Progress("loading", 3) as bar:
+            for _ in range(3):
+                bar.add(1_000_000)
+        return capsys.readouterr().err
+
+    assert work() == ""
+    monkeypatch.setattr(progress, "_SHOW_AFTER", 0)
+    assert work() == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert "loading" in work()
 
 
 # ------------------------------------------------------------------ bad input
@@ -324,6 +383,16 @@ def test_zeros_that_become_records_are_read_again(tmp_path: Path) -> None:
     assert decoder.events == 3
     assert decoder.damage_counts == {}
     assert decoder.pending == 0
+
+
+def test_a_tensor_that_claims_too_much(tmp_path: Path) -> None:
+    value = Summary.Value(tag="t")
+    value.tensor.dtype = 1
+    value.tensor.float_val.append(1)
+    value.tensor.tensor_shape.dim.add(size=10**12)
+    write_events(tmp_path / "tfevents", VERSION, Event(summary=Summary(value=[value])))
+    with pytest.raises(ValueError, match="cannot be right"):
+        _ = tbhub.load(tmp_path)["."].tensors["t"][0]
 
 
 def test_links_in_a_circle(tmp_path: Path) -> None:

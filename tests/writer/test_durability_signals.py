@@ -189,6 +189,32 @@ def test_a_program_started_by_ours_has_default_handlers(run, logdir):
     )
 
 
+@pytest.mark.root
+def test_sigterm_to_the_first_process_of_a_container(start, logdir):
+    """Default actions do not end such a process: it goes on, and so must the writing."""
+    program = start(
+        """
+        import os, subprocess, sys
+        if os.getpid() != 1:
+            unshare = ["unshare", "--pid", "--fork", "--kill-child", sys.executable, *sys.argv]
+            sys.exit(subprocess.run(unshare).returncode)
+        import signal, time
+        from tbhub import SummaryWriter
+        writer = SummaryWriter(sys.argv[1], flush_secs=0.2)
+        writer.add_scalar("a", 1, 1)
+        os.kill(1, signal.SIGTERM)
+        time.sleep(2)
+        writer.add_scalar("a", 2, 2)
+        time.sleep(1)
+        print(os.path.getsize(writer.file_writer.event_writer.sink.path))
+        os._exit(0)
+        """,
+        logdir,
+    )
+    assert program.finish() == 0, program.stderr()
+    assert read_steps(logdir) == [1, 2]
+
+
 def test_sigterm_in_a_forked_child_that_logs(run, logdir):
     run(
         f"""{LOG}

@@ -289,6 +289,11 @@ def test_batches(tmp_path: Path) -> None:
         (([[1, 2]],), ValueError),
         (([1, 2], [1]), ValueError),
         (([1, 2], None, [1.0]), ValueError),
+        (([1, 2], [1, math.nan]), ValueError),
+        (([1, 2], [1, 1e30]), ValueError),
+        (([1], np.array([2**63], np.uint64)), ValueError),
+        (([1], [1j]), TypeError),
+        (([1], None, [1j]), TypeError),
         ((["a"],), TypeError),
         (([1j],), ValueError),
     ],
@@ -526,3 +531,45 @@ def test_graphs(tmp_path: Path) -> None:
 def test_tags_must_be_strings(tmp_path: Path, call: Any, tag: Any) -> None:
     with SummaryWriter(tmp_path) as writer, pytest.raises(TypeError, match="string as tag"):
         call(writer, tag)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda writer: writer.add_image("bad tag", np.zeros((3, 4, 4)), dataformats=None),
+        lambda writer: writer.add_image("bad tag", np.zeros((3, 4, 4)), dataformats="XYZ"),
+        lambda writer: writer.add_histogram("bad tag", [1, 2], bins="foo"),
+        lambda writer: writer.add_histogram("bad tag", [1, 2], max_bins=0),
+        lambda writer: writer.add_mesh("bad tag", np.zeros((1, 2, 3)), config_dict={"a": object()}),
+        lambda writer: writer.add_audio("bad tag", [0.0], sample_rate="x"),
+        lambda writer: writer.add_video("bad tag", np.zeros((1, 1, 3, 4, 4)), fps="x"),
+        lambda writer: writer.add_pr_curve("bad tag", [0, 1], [0.1, 0.2], num_thresholds="x"),
+        lambda writer: writer.add_text("bad tag", "\ud800"),
+        lambda writer: writer.add_tensor("bad tag", object()),
+        lambda writer: writer.add_figure("bad tag", object()),
+        lambda writer: writer.add_embedding(object(), tag="bad tag"),
+        lambda writer: writer.add_image_with_boxes("bad tag", np.zeros((3, 4, 4)), "boxes"),
+    ],
+)
+def test_wrong_arguments_are_told_with_the_tag(tmp_path: Path, call: Any) -> None:
+    with SummaryWriter(tmp_path) as writer:
+        with pytest.raises((TypeError, ValueError), match="bad tag"):
+            call(writer)
+        writer.add_scalar("fine", 1, 1)
+    assert [value.tag for _, value in read_values(tmp_path)] == ["fine"]
+
+
+def test_everything_stays_where_the_writer_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+    writer = SummaryWriter("logs")
+    monkeypatch.chdir(tmp_path / "there")
+    writer.add_embedding(np.eye(3))
+    writer.add_scalars("m", {"a": 1}, 1)
+    writer.close()
+    writer.export_scalars_to_json("all.json")
+    assert (tmp_path / "logs" / "projector_config.pbtxt").exists()
+    assert len(json.loads(Path("all.json").read_text())) == 1
+    assert [path.name for path in Path().iterdir()] == ["all.json"]

@@ -72,6 +72,6 @@ def _print_damaged(report: Report, console: Console) -> None:
     console.print(table)
     more = sum(report.damage_counts.values()) - min(len(report.damages), _SHOWN_DAMAGES)
     if more > 0:
-        console.print(f"  … and {more:,} more (--json lists them)")
+        console.print(f"  … and {more:,} more (--json lists the first ten thousand)")
     kept = f", {report.saved_events:,} more can be saved" if report.saved_events else ""
     console.print(f"  {report.good_events:,} good events{kept}")

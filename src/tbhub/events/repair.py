@@ -17,7 +17,7 @@ def repair(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Report:
     """
     name, target = os.fspath(path), os.fspath(out)
     os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL))  # takes the name
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))  # takes the name
     unfinished = f"{target}.{os.getpid()}.unfinished"
     try:
         with open(unfinished, "xb") as file:

@@ -7,6 +7,7 @@ The same picture can be stored in two ways: in a message of its own (torch, tens
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tbhub._kernel import MAX_RECORD_BYTES
 from tbhub.events.schema import DataType, HParamsPluginData, Summary
+
+# A few stored bytes may claim any shape; no tensor in a log is larger than its record may be.
+_MAX_ELEMENTS = MAX_RECORD_BYTES
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,9 @@ def decode_tensor(proto: Any) -> NDArray[Any]:
 
 def _shaped(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """Protobuf leaves out repeated trailing values: the last one fills what is missing."""
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or count > _MAX_ELEMENTS:
+        raise ValueError(f"a tensor of shape {shape} cannot be right")
     if 0 < len(values) < count:
         values = np.concatenate([values, np.repeat(values[-1:], count - len(values))])
     return values.reshape(shape)
@@ -128,8 +135,8 @@ def image_from(data: bytes) -> Image:
     value = _value(data)
     if value.HasField("image"):
         return Image(value.image.width, value.image.height, value.image.encoded_image_string)
-    width, height, *pictures = value.tensor.string_val
-    return Image(int(width), int(height), pictures[0] if pictures else b"")
+    width, height, picture, *_ = [*value.tensor.string_val, b"0", b"0", b""]
+    return Image(int(width), int(height), picture)
 
 
 def audio_from(data: bytes) -> Audio:
@@ -173,7 +180,9 @@ def hparams_from(metadata: bytes) -> dict[str, Any]:
 
     content = SummaryMetadata.FromString(metadata).plugin_data.content
     start = HParamsPluginData.FromString(content).session_start_info
-    return {
-        name: getattr(value, value.WhichOneof("kind") or "null_value")
-        for name, value in sorted(start.hparams.items())
-    }
+    return {name: _plain(value) for name, value in sorted(start.hparams.items())}
+
+
+def _plain(value: Any) -> Any:
+    kind = value.WhichOneof("kind")
+    return None if kind in (None, "null_value") else getattr(value, kind)

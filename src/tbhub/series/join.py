@@ -59,6 +59,7 @@ def join(contents: Iterable[FileContent]) -> Joined:
             earlier.append(points)
         if restart is not None:
             run.restarts.append(restart)
+        _replace_blobs(run.blobs, content.blobs)
         run.blobs.extend(content.blobs)
         for tag, plugin in content.plugins.items():
             run.plugins.setdefault(tag, plugin)
@@ -70,6 +71,20 @@ def _goes_back(earlier: Points | Part, later: Points) -> bool:
     return bool(
         later.wall_times[0] >= earlier.wall_times[-1] and later.steps[0] <= earlier.steps[-1]
     )
+
+
+def _replace_blobs(earlier: list[Blob], later: list[Blob]) -> None:
+    """The same for what is not a scalar: a tag that goes back after a restart begins there anew."""
+    last = {(blob.kind, blob.tag): blob for blob in earlier}
+    back: dict[tuple[int, str], int] = {}
+    for blob in reversed(later):
+        before = last.get((blob.kind, blob.tag))
+        if before is not None:
+            goes_back = blob.wall_time >= before.wall_time and blob.step <= before.step
+            back[blob.kind, blob.tag] = blob.step if goes_back else before.step + 1
+    earlier[:] = [
+        blob for blob in earlier if blob.step < back.get((blob.kind, blob.tag), blob.step + 1)
+    ]
 
 
 def _purge(run: Joined, step: int, tag: str | None) -> None:

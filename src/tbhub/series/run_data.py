@@ -16,8 +16,7 @@ from tbhub.series.join import Joined, Part, join
 T = TypeVar("T")
 
 # The numbers the kernel gives to what is not a scalar; see native/event.h.
-_IMAGE, _HISTOGRAM, _AUDIO, _TENSOR, _BARE = 1, 2, 3, 4, 5
-_GRAPH, _RUN_METADATA = 7, 9
+_IMAGE, _HISTOGRAM, _AUDIO, _TENSOR, _GRAPH = 1, 2, 3, 4, 7
 
 SESSION_START_TAG = "_hparams_/session_start_info"
 
@@ -145,7 +144,7 @@ class RunData:
         """The steps the run went back to; what it had logged from there on before is left out."""
         return list(self._joined.restarts)
 
-    @property
+    @cached_property
     def plugins(self) -> Mapping[str, str]:
         """Which TensorBoard plugin each tag with metadata belongs to."""
         return {tag: name for tag, (name, _) in self._joined.plugins.items()}

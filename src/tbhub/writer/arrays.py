@@ -11,6 +11,8 @@ opens each error so that it can be found in a script with hundreds of calls.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ def to_float(value: object, where: str) -> float:
         return float(number)
     except OverflowError:
         raise ValueError(f"{where}: {number!r:.40} is too large for a float") from None
+    except (TypeError, ValueError):
+        raise TypeError(f"{where}: expected one number, got {_describe(value)}") from None
 
 
 def to_step(step: object, where: str) -> int:
@@ -76,6 +80,18 @@ def to_array(value: object, where: str) -> NDArray[Any]:
     if array.dtype.kind not in _NUMERIC_KINDS:
         raise TypeError(f"{where}: expected an array of numbers, got {_describe(value)}")
     return np.asarray(array)
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Errors from inside that do not say which call they belong to are told with it."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
+        if str(error).startswith(where.partition("(")[0]):
+            raise
+        kind = ValueError if isinstance(error, ArithmeticError | ValueError) else TypeError
+        raise kind(f"{where}: {error}") from error
 
 
 def _only_element(value: object, where: str) -> Any:

@@ -62,25 +62,25 @@ def write_embedding(
     )
     files: dict[str, bytes | None] = {"metadata.tsv": None, "sprite.png": None}
     if metadata is not None:
-        files["metadata.tsv"] = _metadata_tsv(metadata, metadata_header, len(matrix), where)
+        files["metadata.tsv"] = metadata_tsv(metadata, metadata_header, len(matrix), where)
         entry.metadata_path = f"{directory}/metadata.tsv"
     if label_img is not None:
         images = arrange(to_array(label_img, where), "NCHW", "NCHW", f"{where}: label_img")
-        files["sprite.png"] = encode_png(_sprite(to_pixels(images, where), len(matrix), where))
+        files["sprite.png"] = encode_png(sprite(to_pixels(images, where), len(matrix), where))
         entry.sprite.image_path = f"{directory}/sprite.png"
         entry.sprite.single_image_dim.extend([images.shape[3], images.shape[2]])
-    files["tensors.tsv"] = _matrix_tsv(matrix)
+    files["tensors.tsv"] = matrix_tsv(matrix)
 
     root = Path(logdir)
     (root / directory).mkdir(parents=True, exist_ok=True)
-    with _locked(root):
+    with locked(root):
         for name, content in files.items():
             path = root / directory / name
             if content is None:
                 path.unlink(missing_ok=True)
             else:
-                _replace(path, content)
-        _list_in_config(root / CONFIG_NAME, entry, where)
+                replace_file(path, content)
+        list_in_config(root / CONFIG_NAME, entry, where)
 
 
 def subdirectory(tag: str, step: int, where: str = "add_embedding") -> str:
@@ -99,7 +99,7 @@ def subdirectory(tag: str, step: int, where: str = "add_embedding") -> str:
     return f"{str(step).zfill(5)}/{name}"
 
 
-def _matrix_tsv(matrix: NDArray[Any]) -> bytes:
+def matrix_tsv(matrix: NDArray[Any]) -> bytes:
     """One line per row, as float32 or whole numbers: the projector reads no finer than float32.
 
     Nine digits tell any two float32 apart.
@@ -119,7 +119,7 @@ def _matrix_tsv(matrix: NDArray[Any]) -> bytes:
     return "".join(parts).encode()
 
 
-def _metadata_tsv(
+def metadata_tsv(
     metadata: Sequence[Any], header: Sequence[str] | None, points: int, where: str
 ) -> bytes:
     rows = metadata.tolist() if hasattr(metadata, "tolist") else list(metadata)
@@ -142,7 +142,7 @@ def _cell(value: object) -> str:
     return str(value).translate(_CELL_BREAKERS)
 
 
-def _sprite(images: Pixels, points: int, where: str) -> Pixels:
+def sprite(images: Pixels, points: int, where: str) -> Pixels:
     """All thumbnails on one square, as many columns as rows; the last places stay black."""
     count, channels, height, width = images.shape
     if count != points:
@@ -164,7 +164,7 @@ def _sprite(images: Pixels, points: int, where: str) -> Pixels:
     return square
 
 
-def _list_in_config(path: Path, entry: Any, where: str) -> None:
+def list_in_config(path: Path, entry: Any, where: str) -> None:
     """Add ``entry`` to the config, in place of an earlier one for the same tensor."""
     config = schema.ProjectorConfig()
     if path.exists():
@@ -180,11 +180,11 @@ def _list_in_config(path: Path, entry: Any, where: str) -> None:
             break
     else:
         config.embeddings.append(entry)
-    _replace(path, text_format.MessageToString(config).encode())
+    replace_file(path, text_format.MessageToString(config).encode())
 
 
 @contextmanager
-def _locked(root: Path) -> Iterator[None]:
+def locked(root: Path) -> Iterator[None]:
     """One writer at a time per log directory, across threads and processes.
 
     The lock file stays: removing it would let two writers lock two different files.
@@ -194,7 +194,7 @@ def _locked(root: Path) -> Iterator[None]:
         yield
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Put ``content`` at ``path`` such that a reader sees the old file or the new one.
 
     The temporary name is fixed, as the lock is held: what a killed writer left is overwritten.

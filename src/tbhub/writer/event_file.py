@@ -14,7 +14,7 @@ import warnings
 import weakref
 from typing import Any, Self
 
-from tbhub._kernel import MAX_PENDING_BYTES, Sink, flush_all
+from tbhub._kernel import MAX_PENDING_BYTES, MAX_RECORD_BYTES, Sink, flush_all
 from tbhub.errors import TbhubWarning, WriteError
 from tbhub.writer.record_writer import find_factory
 
@@ -92,12 +92,14 @@ class EventFile:
 
     def add_summary(self, summary: bytes, step: int, wall_time: float | None) -> None:
         """Adds an event around a serialized ``Summary``."""
+        _check_size(summary)
         self.sink.add_summary(summary, step, time.time() if wall_time is None else wall_time)
         if self.sink.troubled:
             self.report()
 
     def add_record(self, event: bytes) -> None:
         """Adds a serialized ``Event``."""
+        _check_size(event)
         self.sink.add_record(event)
         if self.sink.troubled:
             self.report()
@@ -154,6 +156,15 @@ class EventFile:
             f"{pending} events could not be written and are kept in memory{lost}: "
             f"{os.strerror(code)}",
             path,
+        )
+
+
+def _check_size(data: bytes) -> None:
+    """Readers take a longer record for damage."""
+    if len(data) > MAX_RECORD_BYTES - 64:
+        raise ValueError(
+            f"an event of {len(data) >> 20} MB is too large; readers take up to "
+            f"{MAX_RECORD_BYTES >> 20} MB"
         )
 
 

@@ -21,7 +21,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from tbhub._kernel import Sink
+from tbhub._kernel import TROUBLED, Sink
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
     from tbhub.writer.record_writer import RecordStream, WriterFactory
 
-_TROUBLED = 4  # what the kernel's add_scalar answers for it; see native/bindings.cpp
+# So much is handed over without waiting for the thread, while the stream takes it.
+_EAGER_BYTES = 4 << 20
+_BATCH = 32_768  # points between two looks at how much has gathered
 _RECORD_FRAME = 16  # bytes around the data of a record
 
 _sinks: weakref.WeakSet[FactorySink] = weakref.WeakSet()
@@ -106,17 +108,20 @@ class FactorySink:
         """Adds a scalar; what it answers is the kernel's."""
         self._follow()
         status = self._gathered.add_scalar(tag, value, step, wall_time)
-        return status | _TROUBLED if self._problem else status
+        self._keep_up()
+        return status | TROUBLED if self._problem else status
 
     def add_summary(self, summary: bytes, step: int, wall_time: float) -> None:
         """Adds an event around a serialized summary."""
         self._follow()
         self._gathered.add_summary(summary, step, wall_time)
+        self._keep_up()
 
     def add_record(self, event: bytes) -> None:
         """Adds a serialized event."""
         self._follow()
         self._gathered.add_record(event)
+        self._keep_up()
 
     def add_session_start(self, step: int) -> None:
         """Adds the mark that makes readers forget what lies at and behind ``step``."""
@@ -131,9 +136,21 @@ class FactorySink:
         wall_times: NDArray[np.float64] | None,
     ) -> None:
         """Adds a whole series."""
+        import numpy as np
+
         self._follow()
-        with self._adding:  # the kernel gives up the GIL, and so would let a fork in
-            self._gathered.add_scalars(tag, values, steps, wall_times)
+        for start in range(0, len(values), _BATCH):
+            piece = slice(start, start + _BATCH)
+            some = np.arange(start, start + len(values[piece])) if steps is None else steps[piece]
+            times = None if wall_times is None else wall_times[piece]
+            with self._adding:  # the kernel gives up the GIL, and so would let a fork in
+                self._gathered.add_scalars(tag, values[piece], some, times)
+            self._keep_up()
+
+    def _keep_up(self) -> None:
+        """A stream that works but is slower than the program makes it wait, and loses nothing."""
+        if self._gathered.pending_bytes >= _EAGER_BYTES and self._problem is None:
+            self.flush()
 
     def flush(self) -> bool:
         """Hands everything to the stream; False where it refused."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from typing import Any, Self
 
 from tbhub._kernel import SharedCounters
+from tbhub.writer.event_file import warn
 from tbhub.writer.summary_writer import SummaryWriter
 
-_instance: GlobalSummaryWriter | None = None
+_instances: dict[type, Any] = {}
 _making = threading.Lock()
 os.register_at_fork(after_in_child=_making._at_fork_reinit)  # type: ignore[attr-defined]
 
@@ -17,10 +18,12 @@ os.register_at_fork(after_in_child=_making._at_fork_reinit)  # type: ignore[attr
 class GlobalSummaryWriter:
     """A writer without steps: each kind and tag counts 0, 1, 2, … by itself.
 
-    Processes forked from this one share the counters and write to files of their own in the same
-    directory, so that together they make one series. Use ``getSummaryWriter`` to get hold of the
-    same writer everywhere, as one does with loggers.
+    Processes forked from this one, and those it is pickled to, share the counters and write to
+    files of their own in the same directory, so that together they make one series. Use
+    ``getSummaryWriter`` to get hold of the same writer everywhere, as one does with loggers.
     """
+
+    _writer_type: type[SummaryWriter] = SummaryWriter
 
     def __init__(
         self,
@@ -36,7 +39,7 @@ class GlobalSummaryWriter:
         **kwargs: Any,
     ) -> None:
         """Takes what SummaryWriter takes; ``coalesce_process`` is always on."""
-        self.smw = SummaryWriter(
+        self.smw = self._writer_type(
             logdir,
             comment,
             purge_step,
@@ -85,14 +88,14 @@ class GlobalSummaryWriter:
         """Logs sound at the tag's next step."""
         self.smw.add_audio(tag, snd_tensor, self._next_step("audio", tag), sample_rate, walltime)
 
-    @staticmethod
-    def getSummaryWriter() -> GlobalSummaryWriter:  # noqa: N802
+    @classmethod
+    def getSummaryWriter(cls) -> Self:  # noqa: N802
         """The process's one global writer, made at the first call."""
-        global _instance
         with _making:
-            if _instance is None:
-                _instance = GlobalSummaryWriter()
-        return _instance
+            if cls not in _instances:
+                _instances[cls] = cls()
+            instance: Self = _instances[cls]
+            return instance
 
     @property
     def file_writer(self) -> Any:
@@ -106,3 +109,14 @@ class GlobalSummaryWriter:
     def close(self) -> None:
         """Flushes and closes the file of this process."""
         self.smw.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"smw": self.smw, "counters": self._counters.path}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.smw = state["smw"]
+        try:
+            self._counters = SharedCounters(state["counters"])
+        except OSError:
+            warn("GlobalSummaryWriter: the process it came from has ended; steps start at 0 again")
+            self._counters = SharedCounters()

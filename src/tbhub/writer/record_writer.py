@@ -41,11 +41,11 @@ def register_writer_factory(prefix: str, factory: WriterFactory) -> None:
 
 def find_factory(path: str) -> WriterFactory | None:
     """The factory that serves a path, or None where it is an ordinary file path."""
-    prefix, colon, _ = path.partition(":")
-    if not colon:
+    prefix, separator, _ = path.partition("://")
+    if not separator:
         return None
     factory = _factories.get(prefix)
-    if factory is None and path.startswith(prefix + "://"):
+    if factory is None:
         known = ", ".join(sorted(_factories)) or "none"
         raise ValueError(
             f"cannot write to {path!r}: no writer is registered for {prefix}:// (registered: "

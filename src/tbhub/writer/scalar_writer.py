@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+from tbhub._kernel import CONVERT, NON_FINITE, TROUBLED
 from tbhub.events.names import default_logdir
 from tbhub.writer.arrays import to_array, to_float, to_step
 from tbhub.writer.event_file import DEFAULT_FLUSH_SECS, warn
 from tbhub.writer.file_writer import DiscardingFileWriter, FileWriter
 
-# What the kernel's add_scalar answers; see native/bindings.cpp.
-CONVERT, NON_FINITE, TROUBLED = 1, 2, 4
 # Tags whose NaN has been warned of; a bound, so that memory does not grow with the tags.
 _MAX_WARNED_TAGS = 1000
 _MAX_FLOAT32 = 3.4028235677973366e38  # from here on a float32 is infinite
@@ -96,10 +95,14 @@ class ScalarWriter:
         """Only what is opened now raises where the disk does not allow it."""
         if not self._write_to_disk:
             return DiscardingFileWriter(directory)
-        if "://" not in directory:  # the program may have moved
-            directory = os.path.join(self._working_directory, directory)
         make = self._file_writer_type if now else self._file_writer_type.unopened
-        return make(directory, self.max_queue, self.flush_secs, self.filename_suffix)
+        return make(
+            self._absolute(directory), self.max_queue, self.flush_secs, self.filename_suffix
+        )
+
+    def _absolute(self, directory: str) -> str:
+        """Where a directory was when the writer was made; the program may have moved since."""
+        return directory if "://" in directory else os.path.join(self._working_directory, directory)
 
     def _open_and_add_scalar(self, tag: Any, value: Any, step: Any, walltime: Any) -> int:
         self._open()
@@ -387,6 +390,12 @@ def _batch_column(values: Any, count: int, dtype: Any, name: str, where: str) ->
     array = to_array(values, where)
     if array.shape != (count,):
         raise ValueError(f"{where}: expected {count} {name}, got shape {array.shape}")
+    if array.dtype.kind == "c":
+        raise TypeError(f"{where}: {name} must be real numbers, got {array.dtype}")
+    if dtype is np.int64 and array.dtype.kind in "uf":
+        fits = (array >= -(2.0**63)) & (array < 2.0**63)  # NaN does not
+        if not fits.all():
+            raise ValueError(f"{where}: {name} must be whole numbers of 64 bits")
     return np.ascontiguousarray(array, dtype)
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tbhub._kernel import NON_FINITE
 from tbhub.errors import WriteError
-from tbhub.writer.arrays import to_float, to_step
+from tbhub.writer.arrays import naming, to_float, to_step
 from tbhub.writer.record_writer import find_factory
-from tbhub.writer.scalar_writer import NON_FINITE, ScalarWriter, check_tag
+from tbhub.writer.scalar_writer import ScalarWriter, check_tag
 
 if TYPE_CHECKING:
     from tbhub.writer.summaries.histogram import Bins
@@ -28,6 +29,16 @@ class SummaryWriter(ScalarWriter):
     share a writer, a forked process writes to a file of its own, and a pickled writer goes on in
     the same directory. After ``close`` the next call opens a new file.
     """
+
+    def _log(
+        self, call: str, tag: Any, build: Callable[[], Any], global_step: Any, walltime: Any
+    ) -> None:
+        """Builds a summary and adds it; whatever is wrong is told with the call and the tag."""
+        where = f"{call}({tag!r:.80})"
+        check_tag(tag, where)
+        with naming(where):
+            summary = build()
+        self._add(summary, global_step, walltime, where)
 
     def add_hparams(
         self,
@@ -101,9 +112,13 @@ class SummaryWriter(ScalarWriter):
         """
         from tbhub.writer.summaries.histogram import histogram
 
-        where = f"add_histogram({tag!r:.80})"
-        check_tag(tag, where)
-        self._add(histogram(tag, values, bins, max_bins), global_step, walltime, where)
+        self._log(
+            "add_histogram",
+            tag,
+            lambda: histogram(tag, values, bins, max_bins),
+            global_step,
+            walltime,
+        )
 
     def add_histogram_raw(
         self,
@@ -122,18 +137,22 @@ class SummaryWriter(ScalarWriter):
         from tbhub.writer.summaries.histogram import histogram_raw
 
         where = f"add_histogram_raw({tag!r:.80})"
-        check_tag(tag, where)
-        summary = histogram_raw(
+        self._log(
+            "add_histogram_raw",
             tag,
-            to_float(min, where),
-            to_float(max, where),
-            to_float(num, where),
-            to_float(sum, where),
-            to_float(sum_squares, where),
-            bucket_limits,
-            bucket_counts,
+            lambda: histogram_raw(
+                tag,
+                to_float(min, where),
+                to_float(max, where),
+                to_float(num, where),
+                to_float(sum, where),
+                to_float(sum_squares, where),
+                bucket_limits,
+                bucket_counts,
+            ),
+            global_step,
+            walltime,
         )
-        self._add(summary, global_step, walltime, where)
 
     def add_tensor(
         self, tag: str, tensor: Any, global_step: Any = None, walltime: float | None = None
@@ -141,9 +160,7 @@ class SummaryWriter(ScalarWriter):
         """Logs a whole tensor, of any shape and element type."""
         from tbhub.writer.summaries.tensor import tensor as build
 
-        where = f"add_tensor({tag!r:.80})"
-        check_tag(tag, where)
-        self._add(build(tag, tensor), global_step, walltime, where)
+        self._log("add_tensor", tag, lambda: build(tag, tensor), global_step, walltime)
 
     def add_pr_curve(
         self,
@@ -158,10 +175,13 @@ class SummaryWriter(ScalarWriter):
         """Logs the precision-recall curve of binary labels and predictions between 0 and 1."""
         from tbhub.writer.summaries.pr_curve import pr_curve
 
-        where = f"add_pr_curve({tag!r:.80})"
-        check_tag(tag, where)
-        summary = pr_curve(tag, labels, predictions, num_thresholds, weights)
-        self._add(summary, global_step, walltime, where)
+        self._log(
+            "add_pr_curve",
+            tag,
+            lambda: pr_curve(tag, labels, predictions, num_thresholds, weights),
+            global_step,
+            walltime,
+        )
 
     def add_pr_curve_raw(
         self,
@@ -180,20 +200,23 @@ class SummaryWriter(ScalarWriter):
         """Logs a precision-recall curve that the caller has worked out."""
         from tbhub.writer.summaries.pr_curve import pr_curve_raw
 
-        where = f"add_pr_curve_raw({tag!r:.80})"
-        check_tag(tag, where)
-        summary = pr_curve_raw(
+        self._log(
+            "add_pr_curve_raw",
             tag,
-            true_positive_counts,
-            false_positive_counts,
-            true_negative_counts,
-            false_negative_counts,
-            precision,
-            recall,
-            num_thresholds,
-            weights,
+            lambda: pr_curve_raw(
+                tag,
+                true_positive_counts,
+                false_positive_counts,
+                true_negative_counts,
+                false_negative_counts,
+                precision,
+                recall,
+                num_thresholds,
+                weights,
+            ),
+            global_step,
+            walltime,
         )
-        self._add(summary, global_step, walltime, where)
 
     # ------------------------------------------------------------------ media
 
@@ -208,9 +231,9 @@ class SummaryWriter(ScalarWriter):
         """Logs an image: floats between 0 and 1 or bytes, axes in the order of ``dataformats``."""
         from tbhub.writer.summaries.image import image
 
-        where = f"add_image({tag!r:.80})"
-        check_tag(tag, where)
-        self._add(image(tag, img_tensor, 1, dataformats), global_step, walltime, where)
+        self._log(
+            "add_image", tag, lambda: image(tag, img_tensor, 1, dataformats), global_step, walltime
+        )
 
     def add_images(
         self,
@@ -251,10 +274,13 @@ class SummaryWriter(ScalarWriter):
             labels = [labels]
         if not isinstance(dataformats, str):
             raise TypeError(f"add_image_with_boxes({tag!r:.80}): dataformats must be a string")
-        where = f"add_image_with_boxes({tag!r:.80})"
-        check_tag(tag, where)
-        summary = image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, labels)
-        self._add(summary, global_step, walltime, where)
+        self._log(
+            "add_image_with_boxes",
+            tag,
+            lambda: image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, labels),
+            global_step,
+            walltime,
+        )
 
     def add_figure(
         self,
@@ -269,7 +295,8 @@ class SummaryWriter(ScalarWriter):
 
         where = f"add_figure({tag!r:.80})"
         check_tag(tag, where)
-        pixels = figure_to_image(figure, close, where)
+        with naming(where):
+            pixels = figure_to_image(figure, close, where)
         dataformats = "NCHW" if pixels.ndim == 4 else "CHW"
         self.add_image(tag, pixels, global_step, walltime, dataformats)
 
@@ -285,9 +312,13 @@ class SummaryWriter(ScalarWriter):
         """Logs a batch of videos as one animated image."""
         from tbhub.writer.summaries.video import video
 
-        where = f"add_video({tag!r:.80})"
-        check_tag(tag, where)
-        self._add(video(tag, vid_tensor, fps, dataformats), global_step, walltime, where)
+        self._log(
+            "add_video",
+            tag,
+            lambda: video(tag, vid_tensor, fps, dataformats),
+            global_step,
+            walltime,
+        )
 
     def add_audio(
         self,
@@ -300,9 +331,9 @@ class SummaryWriter(ScalarWriter):
         """Logs sound: values between -1 and 1, mono, or frames by channels for stereo."""
         from tbhub.writer.summaries.audio import audio
 
-        where = f"add_audio({tag!r:.80})"
-        check_tag(tag, where)
-        self._add(audio(tag, snd_tensor, sample_rate), global_step, walltime, where)
+        self._log(
+            "add_audio", tag, lambda: audio(tag, snd_tensor, sample_rate), global_step, walltime
+        )
 
     def add_text(
         self,
@@ -314,9 +345,7 @@ class SummaryWriter(ScalarWriter):
         """Logs text, shown as Markdown."""
         from tbhub.writer.summaries.text import text
 
-        where = f"add_text({tag!r:.80})"
-        check_tag(tag, where)
-        self._add(text(tag, text_string), global_step, walltime, where)
+        self._log("add_text", tag, lambda: text(tag, text_string), global_step, walltime)
 
     def add_mesh(
         self,
@@ -331,9 +360,13 @@ class SummaryWriter(ScalarWriter):
         """Logs a mesh or a point cloud: batch by points by 3."""
         from tbhub.writer.summaries.mesh import mesh
 
-        where = f"add_mesh({tag!r:.80})"
-        check_tag(tag, where)
-        self._add(mesh(tag, vertices, colors, faces, config_dict), global_step, walltime, where)
+        self._log(
+            "add_mesh",
+            tag,
+            lambda: mesh(tag, vertices, colors, faces, config_dict),
+            global_step,
+            walltime,
+        )
 
     def add_embedding(
         self,
@@ -355,7 +388,9 @@ class SummaryWriter(ScalarWriter):
                 f"not {self.logdir}"
             )
         if self._write_to_disk:
-            write_embedding(self.logdir, mat, metadata, label_img, step, tag, metadata_header)
+            directory = self._absolute(self.logdir)
+            with naming(f"add_embedding({tag!r:.80})"):
+                write_embedding(directory, mat, metadata, label_img, step, tag, metadata_header)
 
     # ------------------------------------------------------------------ graphs
 
@@ -391,7 +426,9 @@ class SummaryWriter(ScalarWriter):
         """Lays out charts: ``{category: {chart: ["Multiline" or "Margin", [tags]]}}``."""
         from tbhub.writer.summaries.custom_scalars import custom_scalars
 
-        self._add(custom_scalars(layout), None, None, "add_custom_scalars")
+        with naming("add_custom_scalars"):
+            summary = custom_scalars(layout)
+        self._add(summary, None, None, "add_custom_scalars")
 
     def add_custom_scalars_multilinechart(
         self, tags: Sequence[str], category: str = "default", title: str = "untitled"
@@ -423,12 +460,13 @@ class SummaryWriter(ScalarWriter):
         series: dict[str, list[list[float]]] = {}
         for directory, writer in self._sub_writers.items():
             writer.flush()
-            if not os.path.isdir(directory):  # not written, or not to this machine
+            place = self._absolute(directory)
+            if not os.path.isdir(place):  # not written, or not to this machine
                 continue
             points = series.setdefault(directory, [])
-            for name in sorted(filter(is_event_file, os.listdir(directory))):
+            for name in sorted(filter(is_event_file, os.listdir(place))):
                 decoder = Decoder()
-                decoder.read_file(os.path.join(directory, name))
+                decoder.read_file(os.path.join(place, name))
                 for _, column in decoder.drain()[0]:
                     rows = zip(
                         column.wall_times.tolist(),

@@ -65,6 +65,6 @@ def test_empty_tensors():
 def test_bad_tensors_are_refused(monkeypatch):
     with pytest.raises(TypeError, match=r"^add_tensor\('t'\): expected an array of numbers"):
         tensor("t", "text")
-    monkeypatch.setattr(tensor_module, "_MAX_BYTES", 15)
-    with pytest.raises(ValueError, match=r"^add_tensor\('t'\): a tensor of 16 bytes is over"):
+    monkeypatch.setattr(tensor_module, "MAX_RECORD_BYTES", 15)
+    with pytest.raises(ValueError, match=r"^add_tensor\('t'\): a tensor of 0 MB is too large"):
         tensor("t", np.zeros(2))

@@ -19,21 +19,21 @@ def make_tsv(
     metadata: Sequence[Any], save_path: _Path, metadata_header: Sequence[str] | None = None
 ) -> None:
     """Writes the labels of an embedding."""
-    content = embedding._metadata_tsv(metadata, metadata_header, len(metadata), "make_tsv")
-    embedding._replace(Path(save_path, "metadata.tsv"), content)
+    content = embedding.metadata_tsv(metadata, metadata_header, len(metadata), "make_tsv")
+    embedding.replace_file(Path(save_path, "metadata.tsv"), content)
 
 
 def make_mat(matlist: Any, save_path: _Path) -> None:
     """Writes the points of an embedding."""
-    content = embedding._matrix_tsv(to_array(matlist, "make_mat"))
-    embedding._replace(Path(save_path, "tensors.tsv"), content)
+    content = embedding.matrix_tsv(to_array(matlist, "make_mat"))
+    embedding.replace_file(Path(save_path, "tensors.tsv"), content)
 
 
 def make_sprite(label_img: Any, save_path: _Path) -> None:
     """Writes the thumbnails of an embedding, [n, channels, height, width]."""
     images = arrange(to_array(label_img, "make_sprite"), "NCHW", "NCHW", "make_sprite")
-    sprite = embedding._sprite(to_pixels(images, "make_sprite"), len(images), "make_sprite")
-    embedding._replace(Path(save_path, "sprite.png"), encode_png(sprite))
+    sprite = embedding.sprite(to_pixels(images, "make_sprite"), len(images), "make_sprite")
+    embedding.replace_file(Path(save_path, "sprite.png"), encode_png(sprite))
 
 
 def get_embedding_info(
@@ -57,10 +57,10 @@ def append_pbtxt(
     """Lists an embedding in the projector's configuration, beside those already there."""
     info = get_embedding_info(metadata, label_img, subdir, global_step, tag)
     root = Path(save_path)
-    with embedding._locked(root):
-        embedding._list_in_config(root / embedding.CONFIG_NAME, info, "append_pbtxt")
+    with embedding.locked(root):
+        embedding.list_in_config(root / embedding.CONFIG_NAME, info, "append_pbtxt")
 
 
 def write_pbtxt(save_path: _Path, contents: str) -> None:
     """Replaces the projector's configuration."""
-    embedding._replace(Path(save_path, embedding.CONFIG_NAME), contents.encode())
+    embedding.replace_file(Path(save_path, embedding.CONFIG_NAME), contents.encode())

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tbhub.writer.summaries.figure import figure_to_image as _figure_to_image
 from tbhub.writer.summaries.image import arrange
-from tbhub.writer.summaries.video import _spread
+from tbhub.writer.summaries.video import spread
 
 
 def figure_to_image(figures: Any, close: bool = True) -> NDArray[np.uint8]:
@@ -52,4 +52,4 @@ def convert_to_NTCHW(tensor: NDArray[Any], input_format: str) -> NDArray[Any]:
 def _prepare_video(V: NDArray[Any]) -> NDArray[Any]:
     """A batch [n, time, channels, height, width] side by side: [time, height, width, channels]."""
     floats: Any = V / np.float32(255) if V.dtype == np.uint8 else V
-    return _spread(floats)
+    return spread(floats)

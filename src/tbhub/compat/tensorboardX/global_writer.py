@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tbhub._kernel import SharedCounters
 from tbhub.compat.common.files import LIBRARY_FLUSH_SECS, LIBRARY_MAX_QUEUE
 from tbhub.compat.tensorboardX.writer import SummaryWriter
 from tbhub.writer import global_writer
 
-_writer: GlobalSummaryWriter | None = None
-
 
 class GlobalSummaryWriter(global_writer.GlobalSummaryWriter):
     """`tbhub.GlobalSummaryWriter` over tensorboardX's SummaryWriter."""
+
+    _writer_type = SummaryWriter
 
     def __init__(
         self,
@@ -30,7 +29,7 @@ class GlobalSummaryWriter(global_writer.GlobalSummaryWriter):
         **kwargs: Any,
     ) -> None:
         """Takes what SummaryWriter takes; ``coalesce_process`` is always on."""
-        self.smw = SummaryWriter(
+        super().__init__(
             logdir,
             comment,
             purge_step,
@@ -40,12 +39,3 @@ class GlobalSummaryWriter(global_writer.GlobalSummaryWriter):
             write_to_disk,
             log_dir,
         )
-        self._counters = SharedCounters()
-
-    @staticmethod
-    def getSummaryWriter() -> GlobalSummaryWriter:
-        """The process's one global writer, made at the first call."""
-        global _writer
-        if _writer is None:
-            _writer = GlobalSummaryWriter()
-        return _writer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import warnings
 import wave
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from tbhub.events import schema
 from tbhub.writer.arrays import to_array
+from tbhub.writer.event_file import warn
 
 # Samples are scaled to 32 bits and cut to 16, as libsndfile does. The limits are the ends of
 # that range; the upper one is the last number a float32 can tell from 2**31.
@@ -80,7 +80,7 @@ def _to_pcm(samples: NDArray[Any], where: str) -> NDArray[np.int16]:
     if not peak <= 1:
         samples = np.nan_to_num(samples, nan=0.0)
         if np.abs(samples).max() > 1:
-            warnings.warn(f"{where}: samples beyond -1 to 1 were clipped", stacklevel=4)
+            warn(f"{where}: samples beyond -1 to 1 were clipped")
             samples = samples.clip(-1, 1)
     precise = np.float64 if samples.dtype == np.float64 else np.float32
     scaled = np.multiply(samples, _SCALE, dtype=precise, casting="unsafe")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from tbhub.events import schema
 from tbhub.writer.arrays import to_array
+from tbhub.writer.event_file import warn
 from tbhub.writer.summaries.png import Pixels, encode_png
 
 __all__ = ["Pixels", "arrange", "encode_png", "grid", "image", "image_boxes", "to_hwc", "to_pixels"]
@@ -53,10 +53,7 @@ def image_boxes(
     if isinstance(labels, str):
         labels = [labels]
     if labels is not None and len(labels) != len(corners):
-        warnings.warn(
-            f"{where}: got {len(corners)} boxes but {len(labels)} labels, so none is drawn",
-            stacklevel=3,
-        )
+        warn(f"{where}: got {len(corners)} boxes but {len(labels)} labels, so none is drawn")
         labels = None
     return _summary(tag, _draw(pixels, corners, labels), rescale, where)
 

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tbhub._kernel import MAX_RECORD_BYTES
 from tbhub.events import schema
 from tbhub.writer.arrays import to_array
-
-_MAX_BYTES = 2**31 - 1  # protobuf's limit for one message
 
 _DATA_TYPES = {
     "bool": "DT_BOOL",
@@ -49,9 +48,10 @@ def tensor_proto(array: NDArray[Any], where: str) -> Any:
     """The TensorProto of a numeric array, little-endian in ``tensor_content``."""
     if array.dtype.kind in "fc" and array.dtype.name not in _DATA_TYPES:  # long double
         array = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-    if array.nbytes > _MAX_BYTES:
+    if array.nbytes > MAX_RECORD_BYTES:
         raise ValueError(
-            f"{where}: a tensor of {array.nbytes} bytes is over the 2 GiB a summary can hold"
+            f"{where}: a tensor of {array.nbytes >> 20} MB is too large; readers take up to "
+            f"{MAX_RECORD_BYTES >> 20} MB"
         )
     little_endian = array.astype(array.dtype.newbyteorder("<"), copy=False)
     return schema.TensorProto(

@@ -34,7 +34,7 @@ def video(tag: str, tensor: object, fps: float = 4, dataformats: str = _AXES) ->
     videos = arrange(to_array(tensor, where), dataformats.upper(), _AXES, where)
     if videos.shape[2] not in (1, 3, 4):
         raise ValueError(f"{where}: expected 1, 3 or 4 channels, got {videos.shape[2]}")
-    frames = _spread(to_pixels(videos, where))
+    frames = spread(to_pixels(videos, where))
     _, height, width, channels = frames.shape
     message = schema.Summary.Image(
         height=height,
@@ -45,7 +45,7 @@ def video(tag: str, tensor: object, fps: float = 4, dataformats: str = _AXES) ->
     return schema.Summary(value=[schema.Summary.Value(tag=tag, image=message)])
 
 
-def _spread(videos: Pixels) -> Pixels:
+def spread(videos: Pixels) -> Pixels:
     """A batch as frames [time, height, width, channels], in a grid whose sides are powers of two.
 
     The batch is filled up with black to the next power of two; of its exponent, rows get the
