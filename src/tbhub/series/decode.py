@@ -135,8 +135,10 @@ def image_from(data: bytes) -> Image:
     value = _value(data)
     if value.HasField("image"):
         return Image(value.image.width, value.image.height, value.image.encoded_image_string)
-    width, height, picture, *_ = [*value.tensor.string_val, b"0", b"0", b""]
-    return Image(int(width), int(height), picture)
+    strings = list(value.tensor.string_val)
+    if len(strings) < 3:
+        return Image(0, 0, b"")
+    return Image(int(strings[0]), int(strings[1]), strings[2])
 
 
 def audio_from(data: bytes) -> Audio:
