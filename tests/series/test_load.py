@@ -290,9 +290,9 @@ def test_a_bar_shows_only_when_it_takes_long_and_someone_watches(
     from tbhub.series import progress
 
     def work() -> str:
-        with progress.Progress("loading", 3) as bar:
+        with progress.Progress("loading", 3_000_000) as bar:
             for _ in range(3):
-                bar.add(1_000_000)
+                bar.advance(1_000_000)
         return capsys.readouterr().err
 
     assert work() == ""

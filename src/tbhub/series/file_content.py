@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tbhub._kernel import Decoder, Points
+
+_PIECE = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,14 @@ class FileContent:
     damage_counts: dict[str, int]
 
 
-def read_content(path: str) -> FileContent:
-    """Reads a whole file."""
+def read_content(path: str, advance: Callable[[int], None]) -> FileContent:
+    """Reads a whole file, and says every now and then how many bytes more it has read."""
     decoder = Decoder()
-    size = decoder.read_file(path)
+    at_end = False
+    while not at_end:
+        before = decoder.offset
+        at_end = decoder.read_file(path, _PIECE) < _PIECE
+        advance(decoder.offset - before)
     columns, index, purges = decoder.drain()
     return FileContent(
         path=path,
@@ -57,7 +64,7 @@ def read_content(path: str) -> FileContent:
         blobs=_blobs(path, index),
         purges=purges,
         plugins=decoder.plugins(),
-        size=size,
+        size=decoder.offset,
         events=decoder.events,
         pending=decoder.pending,
         skipped=decoder.over_limit,

@@ -36,10 +36,8 @@ def load(path: str | os.PathLike[str]) -> Runs:
     tree = _tree(root)
     files = [file for group in tree.runs.values() for file in group]
     contents: dict[str, FileContent | OSError] = {}
-    with Progress("loading", len(files)) as progress:
-        for file, content in _read_all(files):
-            contents[file] = content
-            progress.add(0 if isinstance(content, OSError) else content.size)
+    with Progress("loading", sum(map(_size, files))) as progress:
+        contents.update(_read_all(files, progress))
 
     runs = Runs()
     problems: dict[str, OSError] = dict(tree.unreadable)
@@ -72,10 +70,17 @@ def _tree(root: str) -> Tree:
     raise NoEventsError(f"{root} does not exist; give an event file or a directory of runs")
 
 
-def _read_all(files: list[str]) -> Iterator[tuple[str, FileContent | OSError]]:
+def _size(file: str) -> int:
+    try:
+        return os.path.getsize(file)
+    except OSError:
+        return 0
+
+
+def _read_all(files: list[str], progress: Progress) -> Iterator[tuple[str, FileContent | OSError]]:
     def read(file: str) -> FileContent | OSError:
         try:
-            return read_content(file)
+            return read_content(file, progress.advance)
         except OSError as error:
             return error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import Self
@@ -12,28 +13,29 @@ _EVERY = 0.1
 
 
 class Progress:
-    """Counts finished pieces; shows itself after a second, and only where someone is watching."""
+    """Counts bytes; shows itself after a second, and only where someone is watching."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what = what
         self._total = total
         self._done = 0
-        self._bytes = 0
         self._next = time.monotonic() + _SHOW_AFTER
         self._shown = False
+        self._lock = threading.Lock()
         self._watched = sys.stderr is not None and sys.stderr.isatty()
 
-    def add(self, size: int) -> None:
-        """One more piece is done, of so many bytes."""
-        self._done += 1
-        self._bytes += size
-        now = time.monotonic()
-        if self._watched and now >= self._next:
+    def advance(self, size: int) -> None:
+        """So many bytes more are done; any thread may say so."""
+        with self._lock:
+            self._done += size
+            now = time.monotonic()
+            if not self._watched or now < self._next:
+                return
             self._next = now + _EVERY
             self._shown = True
-            share = self._done / max(self._total, 1)
+            share = min(1, self._done / max(self._total, 1))
             bar = ("━" * int(share * 30)).ljust(30, "╌")
-            text = f"{self._what} {bar} {self._done}/{self._total}, {self._bytes / 1e6:,.0f} MB"
+            text = f"{self._what} {bar} {self._done / 1e6:,.0f} of {self._total / 1e6:,.0f} MB"
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
     def __enter__(self) -> Self:
