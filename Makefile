@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/pip --quiet --disable-pip-version-check
+PIP := $(BIN)/pip -qq --disable-pip-version-check
 NATIVE := $(wildcard native/*.cpp native/*.h native/CMakeLists.txt)
 FUZZ_SECONDS ?= 60
 # The fuzzers' compiler: this Debian's, or another release's default.
@@ -71,6 +71,7 @@ $(VENV)/.built: $(VENV)/.tools pyproject.toml $(NATIVE)
 # Beside it what tests, gates and benchmarks need: the libraries we are compared with among it.
 $(VENV)/.dev: $(VENV)/.built pyproject.toml
 	@echo "· installing what tests and gates need (a few minutes the first time)"
+	@scripts/apt-install chromium chromium
 	@$(PIP) install --no-build-isolation -e '.[dev]'
 	@touch $@
 
@@ -78,7 +79,7 @@ $(VENV)/.dev: $(VENV)/.built pyproject.toml
 .venv-tf/.ready: | $(VENV)/.tools
 	@echo "· creating .venv-tf for files written by TensorFlow"
 	@test -x .venv-tf/bin/pip || { rm -rf .venv-tf; $(PYTHON) -m venv .venv-tf; }
-	@.venv-tf/bin/pip --quiet --disable-pip-version-check install tensorflow-cpu==2.21.0 tensorboard==2.21.0
+	@.venv-tf/bin/pip -qq --disable-pip-version-check install tensorflow-cpu==2.21.0 tensorboard==2.21.0
 	@touch $@
 
 build/native-test/run: native/tests/*.cpp native/tests/*.h scripts/build-native-tests $(NATIVE)

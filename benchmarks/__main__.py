@@ -24,7 +24,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="runs of each side (median)")
     parser.add_argument("--slow-repeats", type=int, default=3, help="runs of the Rust server")
-    parser.add_argument("--only", choices=["writing", "reading"], help="one half of the table")
+    parser.add_argument(
+        "--only", choices=["writing", "reading", "speed"], help="a part of the table"
+    )
     parser.add_argument("--no-docs", action="store_true", help="leave docs/benchmarks.md alone")
     arguments = parser.parse_args()
     console = Console()
@@ -34,32 +36,33 @@ def main() -> None:
         def say(text: str) -> None:
             status.update(text)
 
-        halves = {
+        parts = {
             "writing": lambda: writing.rows(arguments.repeats, say),
             "reading": lambda: reading.rows(arguments.repeats, arguments.slow_repeats, say),
+            "speed": lambda: reading.speed_rows(arguments.repeats, say),
         }
-        for name in [arguments.only] if arguments.only else list(halves):
+        for name in [arguments.only] if arguments.only else list(parts):
             rows = []
-            for row in halves[name]():
+            for row in parts[name]():
                 rows.append(row)
                 console.print(f"{row.work}: [bold]{row.ratio}[/] of {row.peer}", highlight=False)
             _save(name, rows)
             found += rows
     _print(found, console)
-    saved = [row for name in halves for row in _saved(name)]
-    if not arguments.no_docs and all(map(_saved, halves)):
+    saved = [row for name in parts for row in _saved(name)]
+    if not arguments.no_docs and all(map(_saved, parts)):
         _write(saved, arguments.repeats, arguments.slow_repeats)
         console.print("written to docs/benchmarks.md")
 
 
-def _save(half: str, rows: list[Row]) -> None:
-    """Each half is kept, so that the other can be measured anew by itself."""
+def _save(part: str, rows: list[Row]) -> None:
+    """Each part is kept, so that the others can be measured anew by themselves."""
     KEPT.mkdir(exist_ok=True)
-    (KEPT / f"{half}.json").write_text(json.dumps([vars(row) for row in rows]))
+    (KEPT / f"{part}.json").write_text(json.dumps([vars(row) for row in rows]))
 
 
-def _saved(half: str) -> list[Row]:
-    path = KEPT / f"{half}.json"
+def _saved(part: str) -> list[Row]:
+    path = KEPT / f"{part}.json"
     return [Row(**each) for each in json.loads(path.read_text())] if path.exists() else []
 
 
@@ -83,10 +86,10 @@ def _write(rows: list[Row], repeats: int, slow_repeats: int) -> None:
     lines = [
         "# Benchmarks",
         "",
-        "Written by `make bench`; do not edit. Both sides run in the same session, in turns, each",
-        f"time in a fresh process; CPU time, median of {repeats} ({slow_repeats} for the Rust",
-        "server, one for the Python reader). Loading is measured at the second load of a process,",
-        "memory before `.steps` is asked for. Trust the ratios: machines are noisy.",
+        "Written by `make bench`; do not edit. Both sides run in the same session, each time in a",
+        f"fresh process; CPU time, median of {repeats} ({slow_repeats} for the Rust server, one",
+        "for the Python reader). Loading is measured at the second load of a process, memory",
+        "before `.steps` is asked for. Trust the ratios: machines are noisy.",
         "",
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
         f"crc32c by {crc32c_implementation}; {packages}.",

@@ -82,28 +82,32 @@ def read_with_python(logdir: str) -> dict[str, float]:
 
 
 def decode_bytes(logdir: str) -> dict[str, float]:
-    """CPU time to read() every byte of a tree, and to load it, on one thread."""
+    """CPU time to read() every byte of a tree, and to load it, on one thread: the best of three.
+
+    The best, because the row compares with what the machine can do, with the files in memory.
+    """
     from tbhub._kernel import Decoder
 
     files = [str(path) for path in Path(logdir).rglob("*tfevents*")]
     size = sum(map(os.path.getsize, files))
     buffer = bytearray(256 << 10)
-    for _ in range(2):
+    best_read = best_decoded = float("inf")
+    for _ in range(3):
         start = time.process_time()
         for path in files:
             with open(path, "rb", buffering=0) as file:
                 while file.readinto(buffer):
                     pass
-        read = time.process_time() - start
+        best_read = min(best_read, time.process_time() - start)
         start = time.process_time()
         kept = []
         for path in files:
             decoder = Decoder()
             decoder.read_file(path)
             kept.append(decoder.drain())
-        decoded = time.process_time() - start
+        best_decoded = min(best_decoded, time.process_time() - start)
         del kept
-    return {"read": size / read, "decode": size / decoded}
+    return {"read": size / best_read, "decode": size / best_decoded}
 
 
 def _resident() -> int:
@@ -174,6 +178,10 @@ def rows(repeats: int, slow_repeats: int, say: Callable[[str], None]) -> Iterato
                     "≥ 300×",
                     ratio >= 300,
                 )
+
+
+def speed_rows(repeats: int, say: Callable[[str], None]) -> Iterator[Row]:
+    """How far decoding is from the physical limit."""
     logdir = str(corpus("simple", 100, 5, 50_000, say))
     speeds = in_turns({"bytes/s": partial(in_process, decode_bytes, logdir)}, repeats, say)[
         "bytes/s"
