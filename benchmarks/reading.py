@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import resource
 import subprocess
@@ -90,7 +91,7 @@ def decode_bytes(logdir: str) -> dict[str, float]:
 
     files = [str(path) for path in Path(logdir).rglob("*tfevents*")]
     size = sum(map(os.path.getsize, files))
-    buffer = bytearray(256 << 10)
+    buffer = mmap.mmap(-1, 256 << 10)  # page-aligned: elsewhere read() may be four times slower
     best_read = best_decoded = float("inf")
     for _ in range(3):
         start = time.process_time()
