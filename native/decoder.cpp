@@ -64,7 +64,7 @@ class ReadBuffer {
       if (larger.memory_ == nullptr) throw std::bad_alloc();
       std::copy_n(data, size, larger.landing() - size);
       std::swap(*this, larger);
-    } else {
+    } else if (size > 0) {
       std::memmove(landing() - size, data, size);
     }
   }
