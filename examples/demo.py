@@ -27,7 +27,7 @@ ROOT = Path("runs/demo")
 console = Console(highlight=False, record=len(sys.argv) > 1, width=96 if sys.argv[1:] else None)
 
 
-def sparkline(values: NDArray[Any], width: int = 24) -> str:
+def sparkline(values: NDArray[Any], width: int = 12) -> str:
     """A series as a line of blocks."""
     bars = "▁▂▃▄▅▆▇█"
     chosen = values[np.linspace(0, len(values) - 1, min(width, len(values))).astype(int)]
