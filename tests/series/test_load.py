@@ -209,6 +209,21 @@ def test_writers_side_by_side_keep_all_their_points(tmp_path: Path) -> None:
     assert same_points(pairs(series), read_scalars(tmp_path)["a"])
 
 
+def test_a_short_writer_beside_a_long_one_takes_nothing_away(tmp_path: Path) -> None:
+    """The third file begins after the second has ended, but while the first still goes on."""
+    spans = {"100": (100, range(50)), "101": (101, range(10)), "120": (120, range(5, 15))}
+    for name, (start, steps) in spans.items():
+        write_events(
+            tmp_path / f"events.out.tfevents.{name}",
+            VERSION,
+            *[scalar_event("a", step, step, start + index) for index, step in enumerate(steps)],
+            *[text_event(step, start + index) for index, step in enumerate(steps)],
+        )
+    run = tbhub.load(tmp_path)["."]
+    assert len(run.scalars["a"]) == len(run.text["t"]) == 70
+    assert run.restarts == []
+
+
 def test_what_is_not_a_scalar(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     pixels = rng.integers(0, 255, (3, 8, 12), np.uint8)

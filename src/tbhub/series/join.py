@@ -52,7 +52,7 @@ def join(contents: Iterable[FileContent]) -> Joined:
         restart: int | None = None
         for tag, points in content.columns:
             earlier = run.parts.setdefault(tag, [])
-            if earlier and _goes_back(earlier[-1], points):
+            if earlier and _goes_back(earlier, points):
                 first = int(points.steps[0])
                 restart = first if restart is None else min(restart, first)
                 _purge_series(earlier, first)
@@ -67,21 +67,28 @@ def join(contents: Iterable[FileContent]) -> Joined:
     return run
 
 
-def _goes_back(earlier: Points | Part, later: Points) -> bool:
+def _goes_back(earlier: list[Points | Part], later: Points) -> bool:
+    """Whether a file begins after all earlier ones ended, at a step they had reached."""
     return bool(
-        later.wall_times[0] >= earlier.wall_times[-1] and later.steps[0] <= earlier.steps[-1]
+        later.wall_times[0] >= max(part.wall_times[-1] for part in earlier)
+        and later.steps[0] <= max(part.steps[-1] for part in earlier)
     )
 
 
 def _replace_blobs(earlier: list[Blob], later: list[Blob]) -> None:
     """The same for what is not a scalar: a tag that goes back after a restart begins there anew."""
-    last = {(blob.kind, blob.tag): blob for blob in earlier}
-    back: dict[tuple[int, str], int] = {}
-    for blob in reversed(later):
-        before = last.get((blob.kind, blob.tag))
-        if before is not None:
-            goes_back = blob.wall_time >= before.wall_time and blob.step <= before.step
-            back[blob.kind, blob.tag] = blob.step if goes_back else before.step + 1
+    ends: dict[tuple[int, str], float] = {}
+    for blob in earlier:
+        key = (blob.kind, blob.tag)
+        ends[key] = max(blob.wall_time, ends.get(key, blob.wall_time))
+    firsts: dict[tuple[int, str], Blob] = {}
+    for blob in later:
+        firsts.setdefault((blob.kind, blob.tag), blob)
+    back = {
+        key: first.step
+        for key, first in firsts.items()
+        if key in ends and first.wall_time >= ends[key]
+    }
     earlier[:] = [
         blob for blob in earlier if blob.step < back.get((blob.kind, blob.tag), blob.step + 1)
     ]
