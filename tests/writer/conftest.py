@@ -12,6 +12,10 @@ import time
 import pytest
 from readback import PATIENCE
 
+# Programs start with the default action, also where the tests run under nohup.
+with contextlib.suppress(ValueError):  # not the main thread
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 
 class Program:
     """A Python program of a test's, in a process group of its own."""
