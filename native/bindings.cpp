@@ -23,6 +23,8 @@
 #include "flusher.h"
 #include "histogram.h"
 #include "inspect.h"
+#include "json.h"
+#include "mapping.h"
 #include "sink.h"
 
 namespace nb = nanobind;
@@ -278,6 +280,34 @@ void add_scalars(OwnedSink& sink, std::string_view tag, Vector<double> values,
                     wall_times ? wall_times->data() : nullptr, size);
 }
 
+template <class Value>
+nb::bytes points_json(Vector<double> wall_times, Vector<int64_t> steps, Vector<Value> values,
+                      bool as_objects) {
+  const size_t size = values.shape(0);
+  if (wall_times.shape(0) != size || steps.shape(0) != size)
+    throw nb::value_error("wall_times, steps and values differ in length");
+  std::string text;
+  {
+    Unlocked unlocked;
+    text = points_to_json(wall_times.data(), steps.data(), values.data(), size,
+                          as_objects ? JsonStyle::kObjects : JsonStyle::kTuples);
+  }
+  return nb::bytes(text.data(), text.size());
+}
+
+nb::object map_file(nb::handle path, uint64_t offset, uint64_t size) {
+  const std::string name = file_system_path(path);
+  std::unique_ptr<Mapping> mapping;
+  try {
+    mapping = std::make_unique<Mapping>(name.c_str(), offset, size);
+  } catch (const std::system_error& error) {
+    raise_os_error(error.code().value(), name);
+  }
+  const Mapping& found = *mapping;
+  nb::capsule owner(mapping.release(), [](void* p) noexcept { delete static_cast<Mapping*>(p); });
+  return nb::cast(numpy_view(found.data(), found.size(), owner));
+}
+
 nb::bytes take(OwnedSink& sink) {
   const ByteBuffer taken = sink->take();
   return nb::bytes(taken.data(), taken.size());
@@ -316,6 +346,29 @@ NB_MODULE(_kernel, m) {
 
   nb::class_<Points>(m, "Points")
       .def("__len__", [](const Points& self) { return self.size; })
+      .def_prop_ro("nbytes",
+                   [](const Points& self) {
+                     return self.size * (size_t{self.steps != nullptr ? 8u : 0u} + 8u +
+                                         (self.doubles != nullptr ? 8u : 4u));
+                   })
+      .def_ro("max_step", &Points::max_step)
+      .def_ro("max_wall_time", &Points::max_wall_time)
+      .def_prop_ro("ends",
+                   [](const Points& self) {
+                     const size_t last = self.size - 1;
+                     const auto step = [&](size_t i) {
+                       if (self.steps != nullptr) return self.steps[i];
+                       return static_cast<int64_t>(static_cast<uint64_t>(self.first_step) +
+                                                   i * static_cast<uint64_t>(self.stride));
+                     };
+                     return nb::make_tuple(step(0), self.wall_times[0], step(last),
+                                           self.wall_times[last]);
+                   })
+      .def_prop_ro("even_steps",
+                   [](const Points& self) -> nb::object {
+                     if (self.steps != nullptr) return nb::none();
+                     return nb::make_tuple(self.first_step, self.stride);
+                   })
       .def_prop_ro("steps",
                    [](nb::handle_t<Points> self) -> nb::object {
                      const Points& points = *nb::inst_ptr<Points>(self);
@@ -341,6 +394,13 @@ NB_MODULE(_kernel, m) {
 
   nb::class_<Decoder>(m, "Decoder")
       .def(nb::init<>())
+      .def(nb::init<uint64_t, int, int64_t>(), "offset"_a, "file_version"_a, "last_step"_a)
+      .def(
+          "know_tag",
+          [](Decoder& self, std::string_view name, std::string_view plugin, nb::bytes metadata) {
+            self.know_tag(name, plugin, view(metadata));
+          },
+          "name"_a, "plugin"_a, "metadata"_a)
       .def(
           "feed",
           [](Decoder& self, nb::bytes data) {
@@ -372,12 +432,20 @@ NB_MODULE(_kernel, m) {
       .def_prop_ro("offset", &Decoder::offset)
       .def_prop_ro("pending", &Decoder::pending)
       .def_prop_ro("events", &Decoder::events)
+      .def_prop_ro("file_version", &Decoder::file_version)
+      .def_prop_ro("last_step", &Decoder::last_step)
       .def_prop_ro("over_limit", &Decoder::over_limit)
       .def_prop_ro("damage_counts",
                    [](const Decoder& self) { return damage_counts(self.damages()); })
       .def_prop_ro("damages", [](const Decoder& self) { return damage_spans(self.damages()); });
 
   m.def("inspect", &inspect, "path"_a, "out"_a = -1);
+
+  m.def("map_file", &map_file, "path"_a, "offset"_a, "size"_a);
+  m.def("points_to_json", &points_json<float>, "wall_times"_a.noconvert(), "steps"_a.noconvert(),
+        "values"_a.noconvert(), "as_objects"_a);
+  m.def("points_to_json", &points_json<double>, "wall_times"_a.noconvert(), "steps"_a.noconvert(),
+        "values"_a.noconvert(), "as_objects"_a);
 
   m.def("histogram", &histogram<float>, "values"_a.noconvert());
   m.def("histogram", &histogram<double>, "values"_a.noconvert());

@@ -1,6 +1,7 @@
 #include "column.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tbhub {
 namespace {
@@ -140,6 +141,8 @@ Points Column::collect() {
   seal();
   Points points;
   for (const Chunk& chunk : chunks_) points.size += chunk.size;
+  points.max_step = std::numeric_limits<int64_t>::min();
+  points.max_wall_time = -std::numeric_limits<double>::infinity();
   const bool even = steps_are_even(points.first_step, points.stride);
   const size_t point_bytes =
       (even ? 0 : sizeof(int64_t)) + sizeof(double) + (is_double_ ? sizeof(double) : sizeof(float));
@@ -157,6 +160,10 @@ Points Column::collect() {
   for (const Chunk& chunk : chunks_) {
     if (!even) steps = std::copy_n(chunk.steps(), chunk.size, steps);
     wall_times = std::copy_n(chunk.wall_times(), chunk.size, wall_times);
+    for (uint32_t i = 0; i < chunk.size; ++i) {
+      points.max_step = std::max(points.max_step, chunk.steps()[i]);
+      points.max_wall_time = std::max(points.max_wall_time, chunk.wall_times()[i]);
+    }
     const auto* narrow = reinterpret_cast<const float*>(chunk.values());
     if (chunk.is_double)
       doubles = std::copy_n(chunk.values(), chunk.size, doubles);

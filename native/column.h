@@ -25,6 +25,8 @@ struct Points {
   const double* wall_times = nullptr;
   const float* floats = nullptr;  // one of the two holds the values
   const double* doubles = nullptr;
+  int64_t max_step = 0;
+  double max_wall_time = 0;
   std::shared_ptr<uint8_t> memory;
 };
 

@@ -358,6 +358,15 @@ Tag* Decoder::find_tag(std::string_view name) {
   return tag;
 }
 
+void Decoder::know_tag(std::string_view name, std::string_view plugin, std::string_view metadata) {
+  Tag* const tag = find_tag(name);
+  if (tag == nullptr || tag->has_metadata) return;
+  tag->has_metadata = true;
+  tag->plugin.assign(plugin);
+  tag->metadata.assign(metadata);
+  tag_bytes_ += plugin.size() + metadata.size();
+}
+
 void Decoder::drained() {
   fresh_.clear();
   blobs_ = {};

@@ -81,8 +81,15 @@ struct Tag {
 class Decoder {
  public:
   Decoder() = default;
+  // Goes on in a file of which an earlier decoder has decoded everything before `offset`; it said
+  // version and step, and what it knew of tags is told by know_tag().
+  Decoder(uint64_t offset, int file_version, int64_t last_step)
+      : offset_(offset), file_version_(file_version), last_step_(last_step) {}
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
+
+  // The first metadata of a tag decides what it is: a decoder that goes on must know it.
+  void know_tag(std::string_view name, std::string_view plugin, std::string_view metadata);
 
   // Takes the next bytes of the file.
   void feed(const uint8_t* data, size_t size);
@@ -95,6 +102,8 @@ class Decoder {
   uint64_t offset() const { return offset_; }
   uint64_t pending() const { return pending_.size(); }
   uint64_t events() const { return events_; }
+  int file_version() const { return file_version_; }
+  int64_t last_step() const { return last_step_; }
   uint64_t over_limit() const { return over_limit_; }
   const DamageList& damages() const { return damages_; }
   const std::vector<std::unique_ptr<Tag>>& tags() const { return tags_; }

@@ -19,13 +19,19 @@ class File {
   explicit File(const char* path) : fd_(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (fd_ < 0) throw std::system_error(errno, std::generic_category(), path);
     struct stat status;
-    if (::fstat(fd_, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) return;
+    if (::fstat(fd_, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) {
+      size_ = static_cast<uint64_t>(status.st_size);
+      return;
+    }
     ::close(fd_);
     throw std::system_error(EINVAL, std::generic_category(), path);
   }
   ~File() { ::close(fd_); }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
+
+  int descriptor() const { return fd_; }
+  uint64_t size() const { return size_; }  // when it was opened
 
   size_t read(uint8_t* to, size_t size, uint64_t offset) {
     for (;;) {
@@ -37,6 +43,7 @@ class File {
 
  private:
   int fd_;
+  uint64_t size_ = 0;
 };
 
 }  // namespace tbhub

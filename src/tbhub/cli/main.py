@@ -12,7 +12,9 @@ from typing import Annotated
 import typer
 
 from tbhub.cli.check import check
+from tbhub.cli.export import export
 from tbhub.cli.repair import repair
+from tbhub.cli.view import view
 
 app = typer.Typer(
     name="tbhub",
@@ -22,6 +24,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(view)
+app.command()(export)
 app.command()(check)
 app.command()(repair)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tbhub._kernel import Decoder, Points
+from tbhub._kernel import Decoder
+from tbhub.series.column import Column, append, before
 
-_PIECE = 64 << 20
+PIECE = 64 << 20
+
+Purge = tuple[int, str | None]  # step, tag (None: all): forget what is at or behind it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Blob:
     """Where a value that is not a scalar stands in its file."""
 
@@ -35,18 +38,52 @@ class Blob:
 
 @dataclass(frozen=True)
 class FileContent:
-    """Everything in one file, in the order it was written."""
+    """Everything in one file, in the order it was written. Never changed: it is replaced."""
 
     path: str
-    columns: list[tuple[str, Points]]
-    blobs: list[Blob]
-    purges: list[tuple[int, str | None]]  # step, tag (None: all): forget what is at or behind it
-    plugins: dict[str, tuple[str, bytes]]  # by tag: plugin name, SummaryMetadata
-    size: int
-    events: int
-    pending: int  # bytes at the end that are no whole record (yet)
-    skipped: int  # values beyond the bound on tags
-    damage_counts: dict[str, int]
+    columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    stored: int = 0  # how many columns of each tag stand in the cache: all or none but the last
+    blobs: Mapping[str, tuple[Blob, ...]] = field(default_factory=dict)
+    purges: tuple[Purge, ...] = ()  # for the files before this one
+    plugins: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)  # name, SummaryMetadata
+    size: int = 0
+    events: int = 0
+    pending: int = 0  # bytes at the end that are no whole record (yet)
+    skipped: int = 0  # values beyond the bound on tags
+    damage_counts: Mapping[str, int] = field(default_factory=dict)
+    file_version: int = 2
+    last_step: int = 0
+
+    def with_more(self, decoder: Decoder) -> FileContent:
+        """This content and what the decoder has found since it was last drained."""
+        fresh, index, purges = decoder.drain()
+        columns = dict(self.columns)
+        blobs = dict(self.blobs)
+        for step, tag in purges:
+            for name in list(columns) if tag is None else [tag]:
+                columns[name] = before(columns.get(name, ()), step)
+            for name in list(blobs) if tag is None else [tag]:
+                blobs[name] = tuple(blob for blob in blobs.get(name, ()) if blob.step < step)
+        for name, points in fresh:
+            earlier = columns.get(name)
+            columns[name] = append(earlier, points, self.stored) if earlier else (points,)
+        if index is not None:
+            for name, group in _blobs(self.path, index).items():
+                blobs[name] = (*blobs.get(name, ()), *group)
+        if purges:
+            columns = {name: parts for name, parts in columns.items() if parts}
+            blobs = {name: group for name, group in blobs.items() if group}
+        return replace(
+            self,
+            columns=columns,
+            blobs=blobs,
+            purges=(*self.purges, *purges),
+            plugins=decoder.plugins(),
+            size=decoder.offset,
+            pending=decoder.pending,
+            file_version=decoder.file_version,
+            last_step=decoder.last_step,
+        )
 
 
 def read_content(path: str, advance: Callable[[int], None]) -> FileContent:
@@ -55,36 +92,27 @@ def read_content(path: str, advance: Callable[[int], None]) -> FileContent:
     at_end = False
     while not at_end:
         before = decoder.offset
-        at_end = decoder.read_file(path, _PIECE) < _PIECE
+        at_end = decoder.read_file(path, PIECE) < PIECE
         advance(decoder.offset - before)
-    columns, index, purges = decoder.drain()
-    return FileContent(
-        path=path,
-        columns=columns,
-        blobs=_blobs(path, index),
-        purges=purges,
-        plugins=decoder.plugins(),
-        size=decoder.offset,
+    return replace(
+        FileContent(path).with_more(decoder),
         events=decoder.events,
-        pending=decoder.pending,
         skipped=decoder.over_limit,
         damage_counts=decoder.damage_counts,
     )
 
 
-def _blobs(path: str, index: Any) -> list[Blob]:
-    if index is None:
-        return []
+def _blobs(path: str, index: Any) -> dict[str, list[Blob]]:
     tags, kinds, steps, wall_times, offsets, sizes = index
-    return [
-        Blob(path, kind, tag, step, wall_time, offset, size)
-        for tag, kind, step, wall_time, offset, size in zip(
-            tags,
-            kinds.tolist(),
-            steps.tolist(),
-            wall_times.tolist(),
-            offsets.tolist(),
-            sizes.tolist(),
-            strict=True,
-        )
-    ]
+    found: dict[str, list[Blob]] = {}
+    for tag, kind, step, wall_time, offset, size in zip(
+        tags,
+        kinds.tolist(),
+        steps.tolist(),
+        wall_times.tolist(),
+        offsets.tolist(),
+        sizes.tolist(),
+        strict=True,
+    ):
+        found.setdefault(tag, []).append(Blob(path, kind, tag, step, wall_time, offset, size))
+    return found

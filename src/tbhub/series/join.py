@@ -1,4 +1,4 @@
-"""The files of one run put together, as TensorBoard does.
+"""The files of one run put together, tag by tag, as TensorBoard does.
 
 Files follow one another in the order of their names. Two things make earlier points orphans:
 
@@ -10,107 +10,97 @@ Files follow one another in the order of their names. Two things make earlier po
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tbhub._kernel import Points
+from tbhub.series.column import Column, before
 from tbhub.series.file_content import Blob, FileContent
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some points of a series that a purge has thinned out; answers like the kernel's Points."""
-
-    steps: NDArray[np.int64]
-    wall_times: NDArray[np.float64]
-    values: NDArray[Any]
-
-    def __len__(self) -> int:
-        return len(self.steps)
+def join_columns(tag: str, contents: Sequence[FileContent]) -> tuple[Column, ...]:
+    """The columns of a tag in all files of a run; the files come in order."""
+    if len(contents) == 1:
+        return contents[0].columns.get(tag, ())
+    return tuple(column for file in _join_files(tag, contents) for column in file)
 
 
-@dataclass
-class Joined:
-    """One run: parts of series and blobs by tag, and what was noticed on the way."""
-
-    parts: dict[str, list[Points | Part]] = field(default_factory=dict)
-    blobs: list[Blob] = field(default_factory=list)
-    plugins: dict[str, tuple[str, bytes]] = field(default_factory=dict)
-    restarts: list[int] = field(default_factory=list)
-
-
-def join(contents: Iterable[FileContent]) -> Joined:
-    """Puts the files of a run together; they come in order."""
-    run = Joined()
-    for content in contents:
-        for step, tag in content.purges:
-            _purge(run, step, tag)
-        restart: int | None = None
-        for tag, points in content.columns:
-            earlier = run.parts.setdefault(tag, [])
-            if earlier and _goes_back(earlier, points):
-                first = int(points.steps[0])
-                restart = first if restart is None else min(restart, first)
-                _purge_series(earlier, first)
-            earlier.append(points)
-        if restart is not None:
-            run.restarts.append(restart)
-        _replace_blobs(run.blobs, content.blobs)
-        run.blobs.extend(content.blobs)
-        for tag, plugin in content.plugins.items():
-            run.plugins.setdefault(tag, plugin)
-    run.parts = {tag: parts for tag, parts in run.parts.items() if parts}
-    return run
-
-
-def _goes_back(earlier: list[Points | Part], later: Points) -> bool:
-    """Whether a file begins after all earlier ones ended, at a step they had reached."""
-    return bool(
-        later.wall_times[0] >= max(part.wall_times[-1] for part in earlier)
-        and later.steps[0] <= max(part.steps[-1] for part in earlier)
-    )
-
-
-def _replace_blobs(earlier: list[Blob], later: list[Blob]) -> None:
+def join_blobs(tag: str, contents: Sequence[FileContent]) -> tuple[Blob, ...]:
     """The same for what is not a scalar: a tag that goes back after a restart begins there anew."""
-    ends: dict[tuple[int, str], float] = {}
+    joined: list[Blob] = []
+    for content in contents:
+        for step in _purges(content, tag):
+            joined = [blob for blob in joined if blob.step < step]
+        fresh = content.blobs.get(tag, ())
+        joined = _not_replaced(joined, fresh)
+        joined.extend(fresh)
+    return tuple(joined)
+
+
+def restarts(contents: Sequence[FileContent]) -> list[int]:
+    """The steps the run went back to, in the order it did."""
+    found: list[int] = []
+    for number, content in enumerate(contents):
+        found.extend(step for step, _ in content.purges)
+        back = [
+            columns[0].ends[0]
+            for tag, columns in content.columns.items()
+            if columns and _begins_again(tag, contents[:number], content)
+        ]
+        if back:
+            found.append(min(back))
+    return found
+
+
+# The columns of each file that has any left.
+_Files = list[tuple[Column, ...]]
+
+
+def _join_files(tag: str, contents: Sequence[FileContent]) -> _Files:
+    files: _Files = []
+    for content in contents:
+        files = _purged(files, _purges(content, tag))
+        columns = content.columns.get(tag)
+        if not columns:
+            continue
+        if _goes_back(files, columns[0]):
+            files = _purged(files, [columns[0].ends[0]])
+        files.append(columns)
+    return files
+
+
+def _begins_again(tag: str, contents: Sequence[FileContent], content: FileContent) -> bool:
+    files = _purged(_join_files(tag, contents), _purges(content, tag))
+    return _goes_back(files, content.columns[tag][0])
+
+
+def _purged(files: _Files, steps: list[int]) -> _Files:
+    for step in steps:
+        files = [left for file in files if (left := before(file, step))]
+    return files
+
+
+def _purges(content: FileContent, tag: str) -> list[int]:
+    return [step for step, only in content.purges if only is None or only == tag]
+
+
+def _goes_back(earlier: _Files, later: Column) -> bool:
+    """Whether a file begins after all earlier ones ended, at a step they had reached."""
+    if not earlier:
+        return False
+    step, wall_time, _, _ = later.ends
+    ends = [file[-1].ends for file in earlier]
+    return wall_time >= max(end[3] for end in ends) and step <= max(end[2] for end in ends)
+
+
+def _not_replaced(earlier: list[Blob], later: Sequence[Blob]) -> list[Blob]:
+    ends: dict[int, float] = {}
     for blob in earlier:
-        key = (blob.kind, blob.tag)
-        ends[key] = max(blob.wall_time, ends.get(key, blob.wall_time))
-    firsts: dict[tuple[int, str], Blob] = {}
+        ends[blob.kind] = max(blob.wall_time, ends.get(blob.kind, blob.wall_time))
+    firsts: dict[int, Blob] = {}
     for blob in later:
-        firsts.setdefault((blob.kind, blob.tag), blob)
+        firsts.setdefault(blob.kind, blob)
     back = {
-        key: first.step
-        for key, first in firsts.items()
-        if key in ends and first.wall_time >= ends[key]
+        kind: first.step
+        for kind, first in firsts.items()
+        if kind in ends and first.wall_time >= ends[kind]
     }
-    earlier[:] = [
-        blob for blob in earlier if blob.step < back.get((blob.kind, blob.tag), blob.step + 1)
-    ]
-
-
-def _purge(run: Joined, step: int, tag: str | None) -> None:
-    run.restarts.append(step)
-    for name, parts in run.parts.items():
-        if tag is None or name == tag:
-            _purge_series(parts, step)
-    run.blobs = [
-        blob for blob in run.blobs if blob.step < step or (tag is not None and blob.tag != tag)
-    ]
-
-
-def _purge_series(parts: list[Points | Part], step: int) -> None:
-    """Takes away what lies at or behind a step."""
-    kept: list[Points | Part] = []
-    for part in parts:
-        keep = part.steps < step
-        if keep.all():
-            kept.append(part)
-        elif keep.any():
-            kept.append(Part(part.steps[keep], part.wall_times[keep], part.values[keep]))
-    parts[:] = kept
+    return [blob for blob in earlier if blob.step < back.get(blob.kind, blob.step + 1)]

@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tbhub._kernel import Points
+from tbhub.series.column import Column
 from tbhub.series.file_content import Blob, FileContent
-from tbhub.series.join import Joined, Part, join
+from tbhub.series.join import join_blobs, join_columns, restarts
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class ScalarSeries:
     share the memory the file was decoded into.
     """
 
-    def __init__(self, tag: str, parts: Sequence[Points | Part]) -> None:
+    def __init__(self, tag: str, parts: Sequence[Column]) -> None:
         self.tag = tag
         self._parts = parts
 
@@ -122,7 +122,7 @@ class RunData:
         for content in contents:
             for kind, count in content.damage_counts.items():
                 self.damages[kind] = self.damages.get(kind, 0) + count
-        self._joined: Joined = join(contents)
+        self._contents = contents
 
     def __repr__(self) -> str:
         points = sum(map(len, self.scalars.values()))
@@ -137,17 +137,31 @@ class RunData:
     @cached_property
     def scalars(self) -> Mapping[str, ScalarSeries]:
         """Series of numbers by tag."""
-        return {tag: ScalarSeries(tag, parts) for tag, parts in self._joined.parts.items()}
+        tags = dict.fromkeys(tag for content in self._contents for tag in content.columns)
+        joined = ((tag, join_columns(tag, self._contents)) for tag in tags)
+        return {tag: ScalarSeries(tag, columns) for tag, columns in joined if columns}
 
     @property
     def restarts(self) -> list[int]:
         """The steps the run went back to; what it had logged from there on before is left out."""
-        return list(self._joined.restarts)
+        return restarts(self._contents)
 
     @cached_property
     def plugins(self) -> Mapping[str, str]:
         """Which TensorBoard plugin each tag with metadata belongs to."""
-        return {tag: name for tag, (name, _) in self._joined.plugins.items()}
+        return {tag: name for tag, (name, _) in self._metadata.items()}
+
+    @cached_property
+    def _metadata(self) -> Mapping[str, tuple[str, bytes]]:
+        found: dict[str, tuple[str, bytes]] = {}
+        for content in reversed(self._contents):
+            found.update(content.plugins)
+        return found
+
+    @cached_property
+    def _blobs(self) -> list[Blob]:
+        tags = dict.fromkeys(tag for content in self._contents for tag in content.blobs)
+        return [blob for tag in tags for blob in join_blobs(tag, self._contents)]
 
     @cached_property
     def images(self) -> Mapping[str, BlobSeries[Any]]:
@@ -185,7 +199,7 @@ class RunData:
         shown_elsewhere = ("images", "audio", "histograms", "text")
         chosen = [
             blob
-            for blob in self._joined.blobs
+            for blob in self._blobs
             if blob.kind == _TENSOR and self.plugins.get(blob.tag) not in shown_elsewhere
         ]
         return _by_tag(chosen, tensor_from)
@@ -195,7 +209,7 @@ class RunData:
         """The hyperparameters the run was started with."""
         from tbhub.series.decode import hparams_from
 
-        _, metadata = self._joined.plugins.get(SESSION_START_TAG, ("", b""))
+        _, metadata = self._metadata.get(SESSION_START_TAG, ("", b""))
         return hparams_from(metadata) if metadata else {}
 
     @property
@@ -203,7 +217,7 @@ class RunData:
         """The last graph logged, as a GraphDef message; None where there is none."""
         from tbhub.events.schema import GraphDef
 
-        graphs = [blob for blob in self._joined.blobs if blob.kind == _GRAPH]
+        graphs = [blob for blob in self._blobs if blob.kind == _GRAPH]
         return GraphDef.FromString(graphs[-1].read()) if graphs else None
 
     def _series(
@@ -212,7 +226,7 @@ class RunData:
         """What is stored as this kind of value, or as a tensor of this plugin."""
         chosen = [
             blob
-            for blob in self._joined.blobs
+            for blob in self._blobs
             if blob.kind == kind or (blob.kind == _TENSOR and self.plugins.get(blob.tag) == plugin)
         ]
         return _by_tag(chosen, decode)

@@ -1,0 +1,1 @@
+"""Boards: TensorBoard's own page, many of them from one process, on our data."""

@@ -1,0 +1,435 @@
+"""A board: a named, live selection of runs.
+
+Runs come from sources, which are followed; the board gives them names and an order, adds the
+virtual runs of groups, and tells its listeners when there is news. Any number of boards share one
+follower and thereby one copy of the data.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tbhub.boards.grouping import Group, group_runs
+from tbhub.boards.run_index import RunIndex, index_of
+from tbhub.catalog.templates import Namer, RunFields, clean_name, missing_warning
+from tbhub.series.column import Part
+from tbhub.series.decode import hparams_from
+from tbhub.series.follower import Follower, Root
+from tbhub.series.group import GroupBy, parse_group_by
+from tbhub.series.run_data import SESSION_START_TAG
+from tbhub.series.run_log import RunLog, RunView
+
+# Sub-directories that are parts of one training run rather than runs of their own.
+_STAGES = frozenset({"train", "training", "test", "eval", "val", "valid", "validation", "dev"})
+_SHOWN_NOTICES = 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """Runs to show: a tree of runs or a single event file."""
+
+    path: str
+    name: str = ""  # goes before the names of its runs
+    columns: Mapping[str, object] = field(default_factory=dict)  # what is known of the run
+    hparams: Mapping[str, object] = field(default_factory=dict)  # given with the run
+
+
+@dataclass(frozen=True)
+class BoardOptions:
+    """How a board shows its runs."""
+
+    title: str = ""
+    template: str = ""
+    group_by: str = ""
+    hide_grouped: bool = False
+    samples: int | None = None  # points of a series; TensorBoard's own number unless given
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something whoever looks at the board should know."""
+
+    id: str
+    text: str
+
+
+class ShownRun(Protocol):
+    """A run as a board shows it: one that was logged, or a line of a group."""
+
+    name: str
+    order: int
+
+    @property
+    def view(self) -> RunView: ...
+    @property
+    def index(self) -> RunIndex: ...
+    @property
+    def stamp(self) -> Hashable: ...
+    def points(self, tag: str) -> Part | None: ...
+    def extent(self, tag: str) -> tuple[int, float]: ...
+    def last(self, tag: str) -> tuple[int, float, float] | None: ...
+    def longest(self, tag: str, count: Callable[[], int]) -> int: ...
+
+
+class LoggedRun:
+    """A run that was logged, under its name in a board."""
+
+    def __init__(self, name: str, order: int, log: RunLog) -> None:
+        self.name = name
+        self.order = order
+        self.log = log
+        self._longest: dict[str, tuple[int, int]] = {}
+
+    @property
+    def view(self) -> RunView:
+        """What the run holds now."""
+        return self.log.view
+
+    @property
+    def index(self) -> RunIndex:
+        """Its tags by what they are."""
+        return index_of(self.log.view)
+
+    @property
+    def stamp(self) -> Hashable:
+        """Differs whenever its points do."""
+        return (id(self.log), self.log.view.version)
+
+    def points(self, tag: str) -> Part | None:
+        """Every point of a tag."""
+        return self.log.view.points(tag)
+
+    def extent(self, tag: str) -> tuple[int, float]:
+        """The largest step and the latest wall time."""
+        columns = self.log.view.columns(tag)
+        return (
+            max((column.max_step for column in columns), default=0),
+            max((column.max_wall_time for column in columns), default=0.0),
+        )
+
+    def last(self, tag: str) -> tuple[int, float, float] | None:
+        """The point logged last."""
+        columns = self.log.view.columns(tag)
+        if not columns:
+            return None
+        _, _, step, wall_time = columns[-1].ends
+        return step, wall_time, float(columns[-1].values[-1])
+
+    def longest(self, tag: str, count: Callable[[], int]) -> int:
+        """How many blobs its longest sequence has; counted again when the run has changed."""
+        version = self.log.view.version
+        known = self._longest.get(tag)
+        if known is None or known[0] != version:
+            known = self._longest[tag] = (version, count())
+        return known[1]
+
+    @property
+    def hparams(self) -> Mapping[str, Any]:
+        """The hyperparameters it has logged."""
+        _, metadata = self.log.view.plugins.get(SESSION_START_TAG, ("", b""))
+        return _hparams(metadata) if metadata else {}
+
+
+@functools.lru_cache(maxsize=65536)
+def _hparams(metadata: bytes) -> Mapping[str, Any]:
+    return hparams_from(metadata)
+
+
+@dataclass
+class _Followed:
+    source: Source
+    number: int
+    root: Root | None = None
+
+
+class Board:
+    """Shows the runs of its sources. May be used from any thread."""
+
+    def __init__(self, board_id: str, follower: Follower, options: BoardOptions) -> None:
+        self.id = board_id
+        self.options = options
+        self.samples = options.samples
+        self.version = 0
+        self._follower = follower
+        self._sources: list[_Followed] = []
+        self._numbers = 0
+        self._namer = Namer(options.template or "{run}")
+        self._group_by: GroupBy | None = (
+            parse_group_by(options.group_by) if options.group_by else None
+        )
+        self._listeners: set[Callable[[], None]] = set()
+        self._lock = threading.RLock()
+        self._orders: dict[str, int] = {}
+        self._shown: dict[str, LoggedRun] = {}  # by key
+        self._runs: Mapping[str, ShownRun] = {}
+        self._groups: dict[str, Group] = {}
+        self._built_from: object = None
+        self.given_hparams: Mapping[str, bytes] = {}
+
+    # --- what the hub calls
+
+    def add(self, source: Source) -> None:
+        """Shows the runs of a source from now on."""
+        with self._lock:
+            followed = _Followed(source, self._numbers)
+            self._numbers += 1
+            self._sources.append(followed)
+        followed.root = self._follower.follow(source.path, self.changed)
+        self.changed()
+
+    def remove(self, source: Source) -> bool:
+        """Shows the runs of a source no longer; False if there is no such source."""
+        with self._lock:
+            found = next((each for each in self._sources if each.source == source), None)
+            if found is None:
+                return False
+            self._sources.remove(found)
+        if found.root is not None:
+            self._follower.unfollow(found.root)
+        self.changed()
+        return True
+
+    def close(self) -> None:
+        """Lets go of everything."""
+        for followed in list(self._sources):
+            self.remove(followed.source)
+
+    @property
+    def sources(self) -> list[Source]:
+        """What it shows."""
+        return [followed.source for followed in self._sources]
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls a listener, from any thread, when there is news; returns how to stop that."""
+        self._listeners.add(listener)
+        return lambda: self._listeners.discard(listener)
+
+    def changed(self) -> None:
+        """There is news."""
+        self.version += 1
+        for listener in list(self._listeners):
+            listener()
+
+    # --- what is shown
+
+    @property
+    def title(self) -> str:
+        """What the window is called."""
+        return self.options.title
+
+    @property
+    def location(self) -> str:
+        """Where the runs are."""
+        return ", ".join(source.path for source in self.sources)
+
+    @property
+    def loading(self) -> tuple[int, int]:
+        """How many runs have been read, of how many."""
+        logs = [
+            log
+            for each in self._sources
+            if each.root is not None
+            for log in each.root.runs.values()
+        ]
+        return sum(log.version > 0 for log in logs), len(logs)
+
+    @property
+    def runs(self) -> Mapping[str, ShownRun]:
+        """The runs by name, in the order they were added."""
+        state = self._state()
+        if state != self._built_from:
+            with self._lock:
+                if state != self._built_from:
+                    self._build()
+                    self._built_from = state
+        return self._runs
+
+    def directories(self) -> dict[str, str]:
+        """Where each run's files are, for plugins that read files of their own."""
+        found = {}
+        for name, run in self.runs.items():
+            if isinstance(run, LoggedRun):
+                path = run.log.path
+                found[name] = path if os.path.isdir(path) else os.path.dirname(path)
+        return found
+
+    def _state(self) -> object:
+        """Differs whenever the names of the runs may."""
+        roots = tuple(id(each.root.runs) for each in self._sources if each.root is not None)
+        if self.options.template or self._group_by:
+            return roots, self.version  # hyperparameters come with the data
+        return roots
+
+    def _build(self) -> None:
+        entries = self._entries()
+        whole = not self.options.template
+        keys = {entry.key for entry in entries}
+        for key in [key for key in self._shown if key not in keys]:
+            del self._shown[key]
+            self._orders.pop(key, None)
+            self._namer.forget(key)
+        fresh = [entry for entry in entries if entry.key not in self._orders]
+        for entry in sorted(fresh, key=lambda entry: (entry.log.started, entry.path)):
+            self._orders[entry.key] = self._next_order()
+        for entry in entries:
+            if entry.key not in self._shown:
+                name = self._namer.name(entry.fields(whole))
+                self._shown[entry.key] = LoggedRun(name, self._orders[entry.key], entry.log)
+        runs: dict[str, ShownRun] = {}
+        if self._group_by is None or not self.options.hide_grouped:
+            runs.update((self._shown[entry.key].name, self._shown[entry.key]) for entry in entries)
+        if self._group_by is not None:
+            members = [(entry.fields(whole), self._shown[entry.key]) for entry in entries]
+            grouped = group_runs(
+                self._group_by, members, set(runs), self._group_order, self._groups
+            )
+            runs.update(grouped.runs)
+            if self.options.hide_grouped:
+                runs.update((run.name, run) for run in grouped.left_out)
+        self._runs = dict(sorted(runs.items(), key=lambda item: item[1].order))
+        self.given_hparams = self._given()
+
+    def _entries(self) -> list[_Entry]:
+        wait = bool(self.options.template) or self._group_by is not None
+        found: list[_Entry] = []
+        for each in list(self._sources):
+            if each.root is None:
+                continue
+            runs = each.root.runs
+            for path, log in runs.items():
+                if wait and log.version == 0:
+                    continue  # its hyperparameters are not known yet
+                found.append(_Entry(each, path, log, runs))
+        return found
+
+    def _next_order(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def _group_order(self, key: str) -> int:
+        if key not in self._orders:
+            self._orders[key] = self._next_order()
+        return self._orders[key]
+
+    def _given(self) -> Mapping[str, bytes]:
+        """Sessions of hyperparameters given with a source, under the name its runs begin with."""
+        from tbhub.boards.hparams import session_start
+
+        found: dict[str, bytes] = {}
+        for each in self._sources:
+            if not each.source.hparams:
+                continue
+            content = session_start(each.source.hparams)
+            if each.source.name and not self.options.template:
+                found[clean_name(each.source.name)] = content
+                continue
+            for key, run in self._shown.items():
+                if key.startswith(f"{each.number}:"):
+                    found[run.name] = content
+        return found
+
+    # --- what whoever looks should know
+
+    def notices(self) -> list[Notice]:
+        """What was skipped, cannot be read or is missing."""
+        found: list[Notice] = []
+        for each in self._sources:
+            if each.root is None:
+                continue
+            for path, reason in each.root.problems.items():
+                found.append(Notice(f"unreadable {path}", f"{path} cannot be read: {reason}"))
+        for run in self._shown.values():
+            view = run.view
+            damages = sum(view.damage_counts.values())
+            if damages:
+                text = f"{run.name}: {damages:,} damaged place{'s' * (damages > 1)} skipped"
+                found.append(Notice(f"damaged {run.name} {damages}", f"{text} (see tbhub check)"))
+            for path, reason in view.problems.items():
+                text = f"{run.name}: {os.path.basename(path)} cannot be read: {reason}"
+                found.append(Notice(f"unreadable {path}", text))
+        if self.options.template:
+            warning = missing_warning(self._namer.named())
+            if warning:
+                found.append(Notice("template", warning))
+        problem = self._follower.cache.problem
+        if problem is not None:
+            text = f"the cache of columns cannot be written: {problem.strerror or problem}"
+            found.append(Notice("cache", text))
+        if len(found) > _SHOWN_NOTICES:
+            more = len(found) - _SHOWN_NOTICES
+            found = [*found[:_SHOWN_NOTICES], Notice(f"more {more}", f"… and {more:,} more")]
+        return found
+
+
+class _Entry:
+    """A run of a source, about to be named."""
+
+    def __init__(
+        self, followed: _Followed, path: str, log: RunLog, siblings: Mapping[str, RunLog]
+    ) -> None:
+        self.source = followed.source
+        self.path = path
+        self.log = log
+        self.key = f"{followed.number}:{log.path}"
+        self._followed = followed
+        self._siblings = siblings
+
+    def fields(self, whole: bool) -> RunFields:
+        """What its name can be made of; `{run}` is the whole path where there is no template."""
+        source = self.source
+        plain = "" if self.path == "." else self.path
+        columns: dict[str, object] = {"workspace": os.path.basename(source.path.rstrip("/"))}
+        if "run" in source.columns:  # known to be one run; what lies below are its parts
+            columns["logdir"] = plain
+            owner = str(source.columns["run"])
+        else:
+            run, logdir = split_logdir(plain, self._siblings)
+            prefix = f"{source.name}/" if source.name else ""
+            columns["run"], columns["logdir"] = (prefix + run).rstrip("/") or ".", logdir
+            owner = f"{self._followed.number}:{run}"
+        columns["path"] = "/".join(filter(None, (source.name, plain))) or "."
+        columns.update(source.columns)
+        if whole:
+            columns["run"] = columns["path"]
+        return RunFields(columns, self._hparams(), self.key, owner)
+
+    def _hparams(self) -> Mapping[str, object]:
+        """Given, logged, or logged by a run above this one or the only one below it."""
+        found: Mapping[str, object] = self._logged(self.log)
+        if not found:
+            path = self.path
+            while not found and "/" in path:
+                path = path.rpartition("/")[0]
+                above = self._siblings.get(path)
+                found = self._logged(above) if above else {}
+        if not found:
+            prefix = "" if self.path == "." else f"{self.path}/"
+            below = [
+                hparams
+                for name, log in self._siblings.items()
+                if name.startswith(prefix) and (hparams := self._logged(log))
+            ]
+            found = below[0] if len(below) == 1 else {}
+        return {**found, **self.source.hparams}
+
+    @staticmethod
+    def _logged(log: RunLog) -> Mapping[str, Any]:
+        _, metadata = log.view.plugins.get(SESSION_START_TAG, ("", b""))
+        return _hparams(metadata) if metadata else {}
+
+
+def split_logdir(path: str, runs: Mapping[str, object]) -> tuple[str, str]:
+    """A run's path as the run and its sub-directory: ``exp/train`` is ``train`` of ``exp``.
+
+    The last part is a sub-directory when it is one of the usual names, or when what it lies in is
+    itself a run.
+    """
+    above, slash, last = path.rpartition("/")
+    if slash and (last in _STAGES or above in runs):
+        return above, last
+    return path, ""

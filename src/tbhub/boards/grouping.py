@@ -1,0 +1,156 @@
+"""Groups of runs as virtual runs: their mean, spread and extremes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tbhub.boards.run_index import About, RunIndex
+from tbhub.catalog.templates import RunFields, clean_name
+from tbhub.series.column import Part
+from tbhub.series.group import Band, GroupBy, aggregate
+from tbhub.series.run_log import RunView
+
+if TYPE_CHECKING:
+    from tbhub.boards.board import LoggedRun
+
+LINES = ("mean", "+std", "-std", "min", "max")
+_KEPT_BANDS = 64  # tags of a group whose statistics are remembered
+
+
+class Group:
+    """Runs that belong together; their statistics are made when looked at and kept until news."""
+
+    def __init__(self, members: Sequence[LoggedRun]) -> None:
+        self.members = tuple(members)
+        self._bands: dict[str, tuple[Hashable, Band]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def stamp(self) -> Hashable:
+        """Differs whenever the points of a member do."""
+        return tuple(member.stamp for member in self.members)
+
+    def tags(self) -> set[str]:
+        """The tags at least one member has."""
+        return set().union(*(member.view.tags for member in self.members))
+
+    def band(self, tag: str) -> Band | None:
+        """The statistics of a tag."""
+        stamp = self.stamp
+        with self._lock:
+            known = self._bands.get(tag)
+            if known is not None and known[0] == stamp:
+                return known[1]
+        series = [points for member in self.members if (points := member.points(tag)) is not None]
+        if not series:
+            return None
+        band = aggregate([(part.steps, part.wall_times, part.values) for part in series])
+        with self._lock:
+            self._bands.pop(tag, None)
+            self._bands[tag] = (stamp, band)
+            while len(self._bands) > _KEPT_BANDS:
+                del self._bands[next(iter(self._bands))]
+        return band
+
+
+class GroupedRun:
+    """One line of a group, shown like a run."""
+
+    def __init__(self, name: str, order: int, group: Group, line: str) -> None:
+        self.name = name
+        self.order = order
+        self._group = group
+        self._line = line
+        self._index: tuple[Hashable, RunIndex] | None = None
+
+    @property
+    def view(self) -> RunView:
+        """Of a member: a group has nothing but scalars."""
+        return self._group.members[0].view
+
+    @property
+    def index(self) -> RunIndex:
+        """The tags of its members."""
+        stamp = self._group.stamp
+        if self._index is None or self._index[0] != stamp:
+            tags = {tag: About(display_name=tag) for tag in sorted(self._group.tags())}
+            plugins = frozenset({"scalars"} if tags else ())
+            self._index = (stamp, RunIndex(tags, {}, plugins))
+        return self._index[1]
+
+    @property
+    def stamp(self) -> Hashable:
+        """Differs whenever its points do."""
+        return (self._line, self._group.stamp)
+
+    def points(self, tag: str) -> Part | None:
+        """The line for a tag."""
+        band = self._group.band(tag)
+        if band is None or len(band.steps) == 0:
+            return None
+        return Part(band.steps, band.wall_times, band.lines()[self._line])
+
+    def extent(self, tag: str) -> tuple[int, float]:
+        """The largest step and the latest wall time."""
+        extents = [member.extent(tag) for member in self._group.members]
+        return max(step for step, _ in extents), max(time for _, time in extents)
+
+    def last(self, tag: str) -> tuple[int, float, float] | None:
+        """The last point of the line."""
+        points = self.points(tag)
+        if points is None:
+            return None
+        _, _, step, wall_time = points.ends
+        return step, wall_time, float(points.values[-1])
+
+    def longest(self, tag: str, count: Callable[[], int]) -> int:
+        """A group has no blobs."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Virtual runs by name, and the runs that belong to no group."""
+
+    runs: dict[str, GroupedRun]
+    left_out: list[LoggedRun]
+
+
+def group_runs(
+    by: GroupBy,
+    members: Iterable[tuple[RunFields, LoggedRun]],
+    taken: set[str],
+    order: Callable[[str], int],
+    known: dict[str, Group],
+) -> Grouped:
+    """Puts runs into groups; a run's sub-directories (train, test) are grouped apart.
+
+    Names that are taken are numbered. `order` gives a group its place, the same one every time.
+    `known` remembers groups, whose statistics are kept as long as their members are the same.
+    """
+    groups: dict[str, list[LoggedRun]] = {}
+    left_out: list[LoggedRun] = []
+    for fields, run in members:
+        key = by.key(fields.hparams, fields.columns)
+        if key is None:
+            left_out.append(run)
+            continue
+        logdir = str(fields.columns.get("logdir", ""))
+        label = "/".join(filter(None, (by.label(key), logdir)))
+        groups.setdefault(clean_name(label), []).append(run)
+    runs: dict[str, GroupedRun] = {}
+    for label, group_members in groups.items():
+        group = known.get(label)
+        if group is None or group.members != tuple(group_members):
+            group = known[label] = Group(group_members)
+        base, number = label, 1
+        while any(f"{base}/{line}" in taken for line in LINES):
+            number += 1
+            base = f"{label}_{number}"
+        for line in LINES:
+            name = f"{base}/{line}"
+            runs[name] = GroupedRun(name, order(f"group:{name}"), group, line)
+    return Grouped(runs, left_out)

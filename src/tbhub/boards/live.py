@@ -1,0 +1,63 @@
+"""News for open pages: a stream of server-sent events for each.
+
+A page is told how the board stands when it connects and whenever that has changed; what is missed
+in between (sleep, a lost connection) is thereby made up for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from tbhub.boards.board import Board
+
+_LEAST_SECONDS = 0.25  # between two messages
+_PING_SECONDS = 20.0  # so that proxies keep the connection and a lost one is noticed
+
+
+def state_of(board: Board) -> dict[str, Any]:
+    """How a board stands, as its page is told."""
+    done, total = board.loading
+    return {
+        "version": board.version,
+        "runs": total,
+        "loading": None if done >= total else {"done": done, "total": total},
+        "notices": [{"id": notice.id, "text": notice.text} for notice in board.notices()],
+    }
+
+
+async def events(board: Board, closing: asyncio.Event) -> AsyncIterator[bytes]:
+    """The stream of one page, until it goes or the host closes."""
+    loop = asyncio.get_running_loop()
+    news = asyncio.Event()
+
+    def tell() -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(news.set)
+
+    stop = board.listen(tell)
+    ending = asyncio.create_task(closing.wait())
+    try:
+        yield b"retry: 1000\n\n"
+        while not closing.is_set():
+            news.clear()
+            state = await asyncio.to_thread(state_of, board)
+            yield b"data: " + orjson.dumps(state) + b"\n\n"
+            await asyncio.wait({ending}, timeout=_LEAST_SECONDS)
+            while not news.is_set() and not closing.is_set():
+                waiting = asyncio.create_task(news.wait())
+                await asyncio.wait(
+                    {waiting, ending},
+                    timeout=_PING_SECONDS,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                waiting.cancel()
+                if not news.is_set() and not closing.is_set():
+                    yield b": ping\n\n"
+    finally:
+        stop()
+        ending.cancel()

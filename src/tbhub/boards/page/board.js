@@ -1,0 +1,322 @@
+// @ts-check
+"use strict";
+
+/**
+ * What makes TensorBoard's page a board of tbhub's. It runs before TensorBoard's own script, knows
+ * nothing of that script's insides, and touches it in four places only: the browser's storage, the
+ * addresses of shared files, the count of requests under way, and the reload button.
+ */
+(() => {
+  const script = /** @type {HTMLScriptElement} */ (document.currentScript);
+  const board = script.dataset.board ?? "";
+  const shared = new URL(".", script.src);
+  const relativeRoot = document.querySelector('meta[name="tb-relative-root"]');
+  const root = new URL(relativeRoot?.getAttribute("content") ?? "./", document.baseURI);
+
+  /** One refresh in so many milliseconds at most, and none sooner after its end than it took. */
+  const REFRESH_EVERY = 1000;
+  /** How often a refresh that has to wait looks whether it may start. */
+  const LOOK_AGAIN = 100;
+  /** Charts ask for data a moment after the tags have come: only silence means done. */
+  const QUIET = 150;
+  /** A board that loads faster, or a connection that is back sooner, is not worth a word. */
+  const SHOW_LOADING_AFTER = 500;
+  const SHOW_LOST_AFTER = 5000;
+  const MIN_RETRY = 1000;
+  const MAX_RETRY = 30000;
+
+  // Storage. TensorBoard keeps pins, colours and settings by origin; all boards share one origin.
+
+  /**
+   * Storage under a prefix that is the board's alone: the slash ends its name and is never in it.
+   * Where a browser forbids storage, it lasts as long as the page.
+   */
+  class BoardStorage {
+    #prefix = `tbhub/${encodeURIComponent(board)}/`;
+    /** @type {Storage | null} */
+    #real = null;
+    /** @type {Map<string, string>} */
+    #memory = new Map();
+
+    /** @param {"localStorage" | "sessionStorage"} kind */
+    constructor(kind) {
+      try {
+        this.#real = window[kind];
+      } catch {
+        // Forbidden: cookies are blocked, or the page is in a sandbox.
+      }
+    }
+    #keys() {
+      const all = this.#real ? Object.keys(this.#real) : [...this.#memory.keys()];
+      return all.filter((each) => each.startsWith(this.#prefix));
+    }
+    get length() {
+      return this.#keys().length;
+    }
+    /** @param {number} index */
+    key(index) {
+      return this.#keys()[index]?.slice(this.#prefix.length) ?? null;
+    }
+    /** @param {string} key */
+    getItem(key) {
+      const name = this.#prefix + key;
+      return this.#real ? this.#real.getItem(name) : (this.#memory.get(name) ?? null);
+    }
+    /** @param {string} key @param {string} value */
+    setItem(key, value) {
+      const name = this.#prefix + key;
+      if (this.#real) this.#real.setItem(name, value);
+      else this.#memory.set(name, String(value));
+    }
+    /** @param {string} key */
+    removeItem(key) {
+      if (this.#real) this.#real.removeItem(this.#prefix + key);
+      else this.#memory.delete(this.#prefix + key);
+    }
+    clear() {
+      for (const name of this.#keys()) this.removeItem(name.slice(this.#prefix.length));
+    }
+  }
+
+  const session = new BoardStorage("sessionStorage");
+  const local = new BoardStorage("localStorage");
+  Object.defineProperty(window, "localStorage", { configurable: true, get: () => local });
+
+  // Addresses. The page's own files come from the shared address, links stay below the board.
+
+  const SHARED_FILES = /^(?:\.\/)?(chart_worker\.js|icon_bundle\.svg)(?:\?|$)/;
+
+  /** @param {string | URL} url */
+  function address(url) {
+    const file = SHARED_FILES.exec(String(url));
+    return file ? new URL(file[1], shared).href : url;
+  }
+
+  window.Worker = class extends Worker {
+    /** @param {string | URL} url @param {WorkerOptions} [options] */
+    constructor(url, options) {
+      super(address(url), options);
+    }
+  };
+
+  // The CSV and JSON links of a card start at the origin's root, whatever the board's root is.
+  if (root.pathname !== "/") {
+    /** @param {Event} event */
+    const mend = (event) => {
+      for (const each of event.composedPath()) {
+        if (!(each instanceof HTMLAnchorElement)) continue;
+        const href = each.getAttribute("href");
+        if (href?.startsWith("/experiment/")) each.href = root.pathname + href.slice(1);
+      }
+    };
+    for (const type of ["pointerover", "focusin", "click"]) addEventListener(type, mend, true);
+  }
+
+  // Requests under way.
+
+  let underway = 0;
+  let lastEnd = 0;
+  const ended = () => {
+    underway -= 1;
+    lastEnd = performance.now();
+  };
+
+  const { open, send, addEventListener: hear } = XMLHttpRequest.prototype;
+  /** @param {any[]} rest */
+  XMLHttpRequest.prototype.open = function (method, url, ...rest) {
+    // @ts-ignore: an argument that is left out is not one that is undefined
+    return open.call(this, method, address(url), ...rest);
+  };
+  XMLHttpRequest.prototype.send = function (body) {
+    underway += 1;
+    // By the browser's own method: Angular's looks for something to redraw after every event.
+    hear.call(this, "loadend", ended, { once: true });
+    try {
+      send.call(this, body);
+    } catch (error) {
+      this.removeEventListener("loadend", ended);
+      ended();
+      throw error;
+    }
+  };
+  const plainFetch = window.fetch;
+  window.fetch = (...request) => {
+    underway += 1;
+    return plainFetch(...request).finally(ended);
+  };
+
+  // Live. The server says which version of the data it has; the page shows it when it can.
+
+  let shown = Number(script.dataset.version);
+  let current = shown;
+  let started = -Infinity;
+  let finished = -Infinity;
+  let refreshing = false;
+  let held = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+
+  function idle() {
+    return underway === 0 && performance.now() - lastEnd >= QUIET;
+  }
+
+  /** Ends the refresh that runs, starts the one that is due, or waits: the one place to decide. */
+  function advance() {
+    clearTimeout(timer);
+    const now = performance.now();
+    if (refreshing && idle()) {
+      refreshing = false;
+      finished = lastEnd;
+      document.body.classList.remove("tbhub-refreshing");
+    }
+    if (!refreshing && current !== shown && !document.hidden && !held && idle()) {
+      const pause = Math.max(REFRESH_EVERY - (now - started), finished - started - (now - finished));
+      if (!(pause > 0)) refresh(now);
+    }
+    if (refreshing || (current !== shown && !document.hidden)) timer = setTimeout(advance, LOOK_AGAIN);
+  }
+
+  /**
+   * Presses TensorBoard's reload button, which refreshes what is visible and keeps its state. It is
+   * out of the document meanwhile: menus and dialogs close at any click that passes through it.
+   * @param {number} now
+   */
+  function refresh(now) {
+    const button = document.querySelector("app-header-reload button");
+    // Not there yet, or not for this dashboard (the projector): it is asked again.
+    if (!(button instanceof HTMLButtonElement) || button.disabled) return;
+    shown = current;
+    started = now;
+    refreshing = true;
+    document.body.classList.add("tbhub-refreshing");
+    const focused = document.activeElement === button;
+    const place = document.createComment("");
+    button.replaceWith(place);
+    button.dispatchEvent(new MouseEvent("click"));
+    place.replaceWith(button);
+    if (focused) button.focus();
+  }
+
+  addEventListener("pointerdown", () => (held = true), true);
+  for (const type of ["pointerup", "pointercancel", "dragend"]) {
+    addEventListener(type, () => (held = false), true);
+  }
+  // The window's own, not that of its elements: the button may come up outside of it.
+  addEventListener("blur", () => (held = false));
+
+  /** @typedef {{ id: string, text: string }} Notice */
+  /** @typedef {{ done: number, total: number }} Loading */
+  /** @typedef {{ version: number, loading: Loading | null, notices: Notice[] }} State */
+
+  /** @type {State | null} */
+  let state = null;
+  /** @type {EventSource | null} */
+  let source = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let retryTimer;
+  let retry = MIN_RETRY;
+  let lostSince = 0;
+
+  /**
+   * Listens while the page is visible. A browser opens six connections to one origin: a listener
+   * in each of six forgotten tabs would leave none for the seventh. The first message says it all.
+   */
+  function listen() {
+    clearTimeout(retryTimer);
+    source?.close();
+    source = null;
+    lostSince = 0;
+    if (!document.hidden) connect();
+  }
+
+  function connect() {
+    const opened = new EventSource(new URL("tbhub/events", root));
+    source = opened;
+    opened.onmessage = (event) => {
+      state = /** @type {State} */ (JSON.parse(event.data));
+      current = state.version;
+      retry = MIN_RETRY;
+      lostSince = 0;
+      advance();
+      show();
+    };
+    opened.onerror = () => {
+      lostSince ||= performance.now();
+      setTimeout(show, SHOW_LOST_AFTER + LOOK_AGAIN);
+      // The browser tries again by itself, except after an answer that is not a stream of events.
+      if (opened.readyState !== EventSource.CLOSED) return;
+      retryTimer = setTimeout(connect, retry * (0.5 + Math.random() / 2));
+      retry = Math.min(2 * retry, MAX_RETRY);
+    };
+  }
+
+  // Status. One line for each thing a user should know, in a strip that is there when one is.
+
+  const strip = document.createElement("tbhub-status");
+  strip.setAttribute("role", "status");
+  const DISMISSED = "dismissed";
+  let loadingSince = 0;
+
+  /** @returns {Set<string>} */
+  function dismissed() {
+    return new Set(JSON.parse(session.getItem(DISMISSED) ?? "[]"));
+  }
+
+  /** Names of runs are part of the texts: they are never read as HTML. @param {string} text */
+  function line(text) {
+    const row = document.createElement("div");
+    const words = document.createElement("span");
+    words.textContent = text;
+    row.append(words);
+    return row;
+  }
+
+  /** @param {Notice} notice */
+  function noticeLine(notice) {
+    const row = line(notice.text);
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "✕";
+    button.title = "Dismiss";
+    button.setAttribute("aria-label", `Dismiss: ${notice.text}`);
+    button.onclick = () => {
+      session.setItem(DISMISSED, JSON.stringify([...dismissed().add(notice.id)]));
+      show();
+    };
+    row.append(button);
+    return row;
+  }
+
+  function show() {
+    const now = performance.now();
+    const lines = [];
+    if (lostSince && now - lostSince >= SHOW_LOST_AFTER) {
+      lines.push(line("Connection lost, retrying…"));
+    }
+    const loading = state?.loading;
+    if (!loading) {
+      loadingSince = 0;
+    } else if (!loadingSince) {
+      loadingSince = now;
+      setTimeout(show, SHOW_LOADING_AFTER + LOOK_AGAIN);
+    } else if (now - loadingSince >= SHOW_LOADING_AFTER) {
+      const [done, total] = [loading.done, loading.total].map((n) => n.toLocaleString("en-US"));
+      lines.push(line(`Loading ${done} of ${total} runs…`));
+    }
+    const hidden = dismissed();
+    for (const notice of state?.notices ?? []) {
+      if (!hidden.has(notice.id)) lines.push(noticeLine(notice));
+    }
+    strip.replaceChildren(...lines);
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    document.body.append(strip);
+    show();
+  });
+  document.addEventListener("visibilitychange", () => {
+    listen();
+    advance();
+  });
+  listen();
+})();

@@ -1,0 +1,84 @@
+"""Serves a host over HTTP: a socket, uvicorn on it, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+
+import uvicorn
+
+from tbhub.boards.host import Host
+from tbhub.errors import TbhubError
+
+DEFAULT_PORT = 6006
+_PORTS_TRIED = 100
+
+
+def listen(host: str, port: int | None) -> socket.socket:
+    """A listening socket; without a port the default one or the next that is free.
+
+    Raises:
+        TbhubError: The port given is taken, or the address is not this machine's.
+    """
+    wanted = [port] if port is not None else [*range(DEFAULT_PORT, DEFAULT_PORT + _PORTS_TRIED), 0]
+    for each in wanted:
+        try:
+            return _bind(host, each)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                reason = error.strerror or str(error)
+                raise TbhubError(f"cannot listen on {host} port {each}: {reason}") from error
+    raise TbhubError(f"port {port} of {host} is in use; leave --port out to take the next free one")
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    wanted = socket.AF_INET if host == "localhost" else socket.AF_UNSPEC
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, wanted, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    server = socket.socket(family, kind, protocol)
+    try:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        server.bind(address)
+        server.listen(128)
+    except BaseException:
+        server.close()
+        raise
+    return server
+
+
+def serve(host: Host, server: socket.socket) -> None:
+    """Serves until interrupted."""
+    asyncio.run(_serve(host, server))
+
+
+async def _serve(host: Host, server: socket.socket) -> None:
+    config = uvicorn.Config(
+        host,
+        http="httptools",
+        loop="asyncio",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=1,
+    )
+    running = _Server(config, host)
+    await running.serve(sockets=[server])
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams of open pages first: they would never end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, host: Host) -> None:
+        super().__init__(config)
+        self._host = host
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._host.close()
+        await super().shutdown(sockets)

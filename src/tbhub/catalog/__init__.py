@@ -1,0 +1,1 @@
+"""What there is: workspaces, experiments and runs, how they are chosen and how they are named."""

@@ -1,0 +1,26 @@
+"""``name:path``, as TensorBoard's users write it, and names for paths that have none."""
+
+from __future__ import annotations
+
+import os
+
+
+def name_and_path(text: str) -> tuple[str | None, str]:
+    """TensorBoard's ``name:path``, unless there is something of that name."""
+    name, _, path = text.partition(":")
+    if os.path.exists(text) or text.startswith("/") or not (name and path):
+        return None, os.path.expanduser(text)
+    return name, os.path.expanduser(path)
+
+
+def tell_apart(paths: list[str]) -> list[str]:
+    """For each path as many of its last components as tell it from the others."""
+    parts = [os.path.abspath(path).strip("/").split("/") for path in paths]
+    names = []
+    for number, mine in enumerate(parts):
+        others = [other for place, other in enumerate(parts) if place != number]
+        depth = 1
+        while depth < len(mine) and any(other[-depth:] == mine[-depth:] for other in others):
+            depth += 1
+        names.append("/".join(mine[-depth:]))
+    return names

@@ -1,0 +1,269 @@
+"""``tbhub view``: runs in TensorBoard, at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tbhub.cli.named_paths import name_and_path, tell_apart
+
+if TYPE_CHECKING:
+    from tbhub.boards.board import Board, Source
+    from tbhub.series.follower import Follower
+
+_IGNORED = "Accepted for TensorBoard's sake; not needed here."
+
+
+def view(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME:]PATH…",
+            help="Directories of runs, or event files; NAME goes before the names of its runs.",
+        ),
+    ] = None,
+    logdir: Annotated[
+        list[str] | None, typer.Option("--logdir", help="The same as PATH.", metavar="PATH")
+    ] = None,
+    logdir_spec: Annotated[
+        str | None,
+        typer.Option(
+            "--logdir_spec", "--logdir-spec", help="NAME:PATH,NAME:PATH,…", metavar="SPEC"
+        ),
+    ] = None,
+    name_template: Annotated[
+        str | None,
+        typer.Option(
+            "--name-template",
+            metavar="TEMPLATE",
+            help="How runs are named: `{run}_{logdir}_lr={hparams.lr}`.",
+            envvar="TBHUB_NAME_TEMPLATE",
+        ),
+    ] = None,
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            "--group-by",
+            metavar="FIELDS",
+            help="Show mean, ±std, min and max of runs alike in these: `hparams.lr`, "
+            "`lr,batch`, or `all except seed`.",
+        ),
+    ] = None,
+    hide_grouped: Annotated[
+        bool, typer.Option("--hide-grouped", help="Show groups only, not the runs in them.")
+    ] = False,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            "--samples", min=2, metavar="N", help="Points drawn of a series (1,000 unless given)."
+        ),
+    ] = None,
+    port: Annotated[
+        str | None,
+        typer.Option(
+            "--port", help="Default: 6006 or the next free one; 0: any.", envvar="TBHUB_VIEW_PORT"
+        ),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", help="The address to listen on [default: localhost].")
+    ] = None,
+    bind_all: Annotated[
+        bool,
+        typer.Option("--bind_all", "--bind-all", help="Listen on all addresses: no login!"),
+    ] = False,
+    path_prefix: Annotated[
+        str, typer.Option("--path_prefix", "--path-prefix", help="What the URL's path begins with.")
+    ] = "",
+    title: Annotated[
+        str, typer.Option("--title", "--window_title", help="What the window is called.")
+    ] = "",
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open a browser, where there is one.")
+    ] = True,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            metavar="SIZE",
+            help="Memory for points: `512M`, `4G` (a quarter of the machine's unless given). "
+            "All points stay available.",
+            envvar="TBHUB_MEMORY",
+        ),
+    ] = None,
+    cache: Annotated[
+        bool,
+        typer.Option("--cache/--no-cache", help="Keep what was parsed for the next time."),
+    ] = True,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the URL and what is loaded as lines of JSON.")
+    ] = False,
+    samples_per_plugin: Annotated[
+        str | None, typer.Option("--samples_per_plugin", hidden=True)
+    ] = None,
+    reload_interval: Annotated[
+        str | None, typer.Option("--reload_interval", hidden=True, help=_IGNORED)
+    ] = None,
+    load_fast: Annotated[
+        str | None, typer.Option("--load_fast", hidden=True, help=_IGNORED)
+    ] = None,
+    reload_multifile: Annotated[
+        str | None, typer.Option("--reload_multifile", hidden=True, help=_IGNORED)
+    ] = None,
+) -> None:
+    """Show runs in TensorBoard: every point of them, at once, live.
+
+    New points appear by themselves about a second after they were logged; a spike of a single
+    step is never sampled away. Runs may come and go while the board is open.
+
+    - `tbhub view runs/`
+    - `tbhub view base:runs/a new:runs/b --port 7000`
+    - `tbhub view runs/ --name-template "{run}_lr={hparams.lr}"`
+    - `tbhub view runs/ --group-by "all except seed" --hide-grouped`
+    """
+    sources = _sources(paths or [], logdir or [], logdir_spec)
+    if not sources:
+        raise ValueError("give a directory of runs: tbhub view runs/")
+    if bind_all and host:
+        raise ValueError("--host and --bind_all exclude one another")
+    prefix = "/" + path_prefix.strip("/") if path_prefix.strip("/") else ""
+    budget = _size(memory) if memory else None
+    number = _port(port)
+    address = "::" if bind_all else host or "localhost"
+
+    from tbhub.boards.server import listen
+
+    socket = listen(address, number)
+    shown = _host_name() if bind_all else address
+    shown = f"[{shown}]" if ":" in shown else shown
+    url = f"http://{shown}:{socket.getsockname()[1]}{prefix}/"
+    if as_json:
+        print(json.dumps({"url": url}), flush=True)
+    else:
+        print(f"TensorBoard is running at: {url}  (Ctrl-C ends it)", flush=True)
+
+    from tbhub.boards.board import BoardOptions
+    from tbhub.boards.host import Host
+    from tbhub.boards.server import serve
+    from tbhub.series.follower import Follower
+
+    options = BoardOptions(
+        title=title,
+        template=name_template or "",
+        group_by=group_by or "",
+        hide_grouped=hide_grouped,
+        samples=samples or _samples_of(samples_per_plugin),
+    )
+    # Pins and colours stay with what is shown, whatever the port was this time.
+    identity = hashlib.sha256(repr([(s.name, os.path.abspath(s.path)) for s in sources]).encode())
+    board_id = identity.hexdigest()[:12]
+    follower = Follower(budget=budget, use_cache=cache)
+    serving = Host(follower, prefix=prefix, single=board_id)
+    board = serving.create(board_id, options)
+    telling = threading.Thread(
+        target=_load_and_tell, args=(board, follower, sources, as_json), daemon=True
+    )
+    telling.start()
+    if browser and not as_json:
+        threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
+    try:
+        serve(serving, socket)
+    finally:
+        follower.close()
+
+
+def _sources(paths: list[str], logdirs: list[str], spec: str | None) -> list[Source]:
+    from tbhub.boards.board import Source
+
+    given = [*paths, *logdirs, *(part for part in (spec or "").split(",") if part)]
+    pairs = list(dict.fromkeys(map(name_and_path, given)))
+    unnamed = [path for name, path in pairs if name is None]
+    names = dict(zip(unnamed, tell_apart(unnamed), strict=True)) if len(pairs) > 1 else {}
+    return [Source(path, name if name is not None else names.get(path, "")) for name, path in pairs]
+
+
+def _load_and_tell(board: Board, follower: Follower, sources: list[Source], as_json: bool) -> None:
+    """Adds the sources and tells on stderr how reading them goes."""
+    start = time.monotonic()
+    for source in sources:
+        if not os.path.exists(source.path):
+            print(f"tbhub: {source.path} does not exist yet; waiting for it", file=sys.stderr)
+        board.add(source)
+    live = sys.stderr.isatty() and not as_json
+    while not follower.wait_until_loaded(0.1):
+        if live:
+            loading = follower.loading
+            print(
+                f"\r\x1b[Kreading {loading.runs_done:,} of {loading.runs_total:,} runs, "
+                f"{loading.bytes_done / 1e9:.1f} of {loading.bytes_total / 1e9:.1f} GB",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
+    runs = board.runs
+    seconds = time.monotonic() - start
+    if as_json:
+        print(json.dumps({"loaded": len(runs), "seconds": round(seconds, 3)}), flush=True)
+        return
+    end = "\r\x1b[K" if live else ""
+    if runs:
+        print(f"{end}{len(runs):,} runs read in {seconds:.1f} s", file=sys.stderr)
+    else:
+        print(f"{end}no runs yet; they are shown as soon as there are any", file=sys.stderr)
+    for notice in board.notices():
+        print(f"tbhub: {notice.text}", file=sys.stderr)
+
+
+def _port(text: str | None) -> int | None:
+    if text is None or text == "default":
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 65535:
+        raise ValueError(f"--port {text}: a port is a number from 0 to 65535")
+    return number
+
+
+def _size(text: str) -> int:
+    units = {"K": 10, "M": 20, "G": 30, "T": 40}
+    upper = text.strip().upper().removesuffix("B").removesuffix("I")
+    try:
+        if upper[-1:] in units:
+            return int(float(upper[:-1]) * (1 << units[upper[-1]]))
+        return int(upper)
+    except ValueError:
+        raise ValueError(f"--memory {text}: write for example 512M or 4G") from None
+
+
+def _samples_of(text: str | None) -> int | None:
+    """The number of scalars in TensorBoard's ``scalars=500,images=10``."""
+    for part in (text or "").split(","):
+        name, _, number = part.partition("=")
+        if name.strip() == "scalars" and number.strip().isdigit():
+            return int(number) or None
+    return None
+
+
+def _host_name() -> str:
+    import socket
+
+    return socket.gethostname()
+
+
+def _open_browser(url: str) -> None:
+    """Where there is a screen; a text browser would take the terminal over."""
+    if sys.platform == "linux" and not (
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or os.environ.get("BROWSER")
+    ):
+        return
+    import webbrowser
+
+    webbrowser.open(url)

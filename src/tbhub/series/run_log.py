@@ -1,0 +1,197 @@
+"""One run: a directory of event files, followed.
+
+Readers take `view`, which never changes: it is replaced when there is news, so that a chart is
+drawn from one state of the run while the next one is being read.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+from tbhub.events.names import is_event_file
+from tbhub.series.cache import CacheLostError, ColumnCache
+from tbhub.series.column import Column, Part, concatenate
+from tbhub.series.file_content import Blob, FileContent
+from tbhub.series.join import join_blobs, join_columns
+from tbhub.series.tail import Change, Tail
+
+
+class RunView:
+    """What a run holds at one moment."""
+
+    def __init__(
+        self, log: RunLog, contents: Sequence[FileContent], problems: Mapping[str, str]
+    ) -> None:
+        self.log = log
+        self.contents = tuple(contents)
+        self.problems = dict(problems)  # by path: why it could not be read
+        self.version = log.version
+
+    @cached_property
+    def tags(self) -> frozenset[str]:
+        """The tags with scalars."""
+        found = frozenset().union(*(content.columns for content in self.contents))
+        if len(self.contents) < 2:
+            return found
+        return frozenset(tag for tag in found if self.columns(tag))
+
+    @cached_property
+    def blob_tags(self) -> frozenset[str]:
+        """The tags with something else."""
+        return frozenset().union(*(content.blobs for content in self.contents))
+
+    @cached_property
+    def plugins(self) -> Mapping[str, tuple[str, bytes]]:
+        """By tag, the plugin it belongs to and its SummaryMetadata; the first file decides."""
+        if len(self.contents) == 1:
+            return self.contents[0].plugins
+        found: dict[str, tuple[str, bytes]] = {}
+        for content in reversed(self.contents):
+            found.update(content.plugins)
+        return found
+
+    @cached_property
+    def damage_counts(self) -> Mapping[str, int]:
+        """How many places of each kind of damage were skipped."""
+        found: dict[str, int] = {}
+        for content in self.contents:
+            for kind, count in content.damage_counts.items():
+                found[kind] = found.get(kind, 0) + count
+        return found
+
+    @property
+    def size(self) -> int:
+        """Bytes of event files read."""
+        return sum(content.size for content in self.contents)
+
+    def columns(self, tag: str) -> tuple[Column, ...]:
+        """The columns of a tag, without loading them if that can be helped."""
+        try:
+            return join_columns(tag, self.contents)
+        except CacheLostError:
+            return self.log.start_over().columns(tag)
+
+    def points(self, tag: str) -> Part | None:
+        """Every point of a tag."""
+        self.log.viewed = self.log.memory.now()
+        columns = self.columns(tag)
+        try:
+            return _loaded(columns)
+        except CacheLostError:
+            return _loaded(self.log.start_over().columns(tag))
+
+    def blobs(self, tag: str) -> tuple[Blob, ...]:
+        """Where the values of a tag stand that are not scalars."""
+        return join_blobs(tag, self.contents)
+
+
+def _loaded(columns: tuple[Column, ...]) -> Part | None:
+    if not columns:
+        return None
+    joined = concatenate(columns)
+    steps = joined.even_steps or joined.steps
+    return Part(steps, joined.wall_times, joined.values, joined.max_step, joined.max_wall_time)
+
+
+class RunLog:
+    """Follows the event files of one directory, or a single event file."""
+
+    def __init__(self, path: str, cache: ColumnCache, only: bool = False) -> None:
+        self.path = path
+        self.memory = cache.memory
+        self.version = 0
+        self.heap = 0  # bytes of columns in no cache file
+        self.stored = 0  # bytes of those that are
+        self.viewed = cache.memory.now()
+        self._only = only  # the path is one event file
+        self._cache = cache
+        self._tails: dict[str, Tail] = {}
+        self._lock = threading.Lock()
+        self.view = RunView(self, (), {})
+        self.memory.watch(self)
+
+    @cached_property
+    def started(self) -> float:
+        """When its first event was logged, for the order of runs; infinity when that is not known.
+
+        Of the first file, as TensorBoard has it: the record every file begins with.
+        """
+        try:
+            for path in self._files({}):
+                with open(path, "rb") as file:
+                    start = file.read(21)
+                if len(start) == 21 and start[12] == 0x09:  # field 1, a double
+                    return float(struct.unpack_from("<d", start, 13)[0])
+        except OSError:
+            pass
+        return math.inf
+
+    def refresh(self, report: Callable[[int], None] = lambda _: None) -> bool:
+        """Reads what is new; True when there is news. A run whose files are gone is empty."""
+        with self._lock:
+            problems: dict[str, str] = {}
+            files = self._files(problems)
+            changed = problems != self.view.problems or list(self._tails) != files
+            self._tails = {path: self._tails.get(path) or Tail(path, self._cache) for path in files}
+            for path, tail in self._tails.items():
+                try:
+                    changed |= tail.advance(report) is not Change.NOTHING
+                except FileNotFoundError:
+                    continue  # gone since it was listed; the next look will not list it
+                except OSError as error:
+                    problems[path] = error.strerror or str(error)
+                    changed |= problems != self.view.problems
+            if changed:
+                self.version += 1
+                self._publish(problems)
+        return changed
+
+    def _files(self, problems: dict[str, str]) -> list[str]:
+        if self._only:
+            return [self.path]
+        try:
+            with os.scandir(self.path) as entries:
+                return sorted(
+                    entry.path
+                    for entry in entries
+                    if is_event_file(entry.name) and not entry.is_dir()
+                )
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            problems[self.path] = error.strerror or str(error)
+            return list(self._tails)
+
+    def _publish(self, problems: Mapping[str, str]) -> None:
+        heap = sum(tail.heap for tail in self._tails.values())
+        self.memory.grow(heap - self.heap)
+        self.heap = heap
+        self.stored = sum(tail.stored for tail in self._tails.values())
+        contents = [tail.content for tail in self._tails.values() if tail.content.size]
+        self.view = RunView(self, contents, problems)
+
+    def start_over(self) -> RunView:
+        """Reads everything anew: the cache has been deleted under us."""
+        with self._lock:
+            self._tails = {}
+        self.refresh()
+        return self.view
+
+    def close(self) -> None:
+        """Nobody follows this run any more; views that are still held stay readable."""
+        with self._lock:
+            self._tails = {}
+            self.memory.grow(-self.heap)
+            self.heap = 0
+
+    def store(self) -> None:
+        """Moves the columns from memory to the cache."""
+        with self._lock:
+            for tail in self._tails.values():
+                tail.store()
+            self._publish(self.view.problems)
