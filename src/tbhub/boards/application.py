@@ -4,68 +4,71 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from collections.abc import Callable
 from typing import Any
 
-from tbhub.boards.provider import BoardProvider, Boards
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of libraries that TensorBoard brings along
+    from tensorboard import default
+    from tensorboard.backend import application
+    from tensorboard.plugins import base_plugin
+    from tensorboard.plugins.core import core_plugin
+    from tensorboard.plugins.profile_redirect import profile_redirect_plugin
 
-# These read log directories themselves and know of no boards.
-_LEFT_OUT = {"DebuggerV2Plugin", "ProjectorPlugin", "MetricsPlugin", "ScalarsPlugin"}
+    from tbhub.boards.per_board import PerBoard
+    from tbhub.boards.plugins import Fragments, MetricsPlugin, ScalarsPlugin
+    from tbhub.boards.profile import make_profile
+    from tbhub.boards.projector import make_projector
+    from tbhub.boards.provider import BoardProvider, Boards
+
+# Reads a log directory of its own, which no board has.
+_LEFT_OUT = {"DebuggerV2Plugin"}
 
 
 class Application:
     """TensorBoard's WSGI application on our provider."""
 
     def __init__(self, boards: Boards) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of libraries that TensorBoard brings along
-            from tensorboard import default
-            from tensorboard.backend import application
-            from tensorboard.plugins import base_plugin
-            from tensorboard.plugins.core import core_plugin
-
-        from tbhub.boards.plugins import Fragments, MetricsPlugin, ScalarsPlugin
-        from tbhub.boards.projector import ProjectorPlugin
-
+        self._per_board: list[PerBoard] = []
         fragments = Fragments()
-        projector: list[ProjectorPlugin] = []
-
-        class Made(base_plugin.TBLoader):  # type: ignore[misc]
-            """Makes a plugin that wants more than TensorBoard would give it."""
-
-            def __init__(self, make: Any) -> None:
-                self._make = make
-
-            def load(self, context: Any) -> Any:
-                return self._make(context)
-
-        def make_projector(context: Any) -> ProjectorPlugin:
-            projector.append(ProjectorPlugin(context))
-            return projector[0]
-
-        own = {
-            "MetricsPlugin": Made(lambda context: MetricsPlugin(context, fragments)),
-            "ScalarsPlugin": Made(lambda context: ScalarsPlugin(context, fragments)),
-            "ProjectorPlugin": Made(make_projector),
+        own: dict[str, Any] = {
             "CorePluginLoader": core_plugin.CorePluginLoader(include_debug_info=False),
+            "MetricsPlugin": _Made(lambda context: MetricsPlugin(context, fragments)),
+            "ScalarsPlugin": _Made(lambda context: ScalarsPlugin(context, fragments)),
+            "ProfileRedirectPluginLoader": _Made(self._profile),
         }
         plugins = []
-        for plugin in default.get_plugins():
+        for plugin in default.get_static_plugins():
             name = plugin.__name__ if isinstance(plugin, type) else type(plugin).__name__
-            if name in own:
-                plugins.append(own[name])
-            elif name not in _LEFT_OUT:
-                plugins.append(plugin)
+            if name not in _LEFT_OUT:
+                plugins.append(own.pop(name, plugin))
+        plugins.append(_Made(lambda context: self._keep(make_projector(context))))
         flags = argparse.Namespace(
-            logdir="",
-            logdir_spec="",
-            path_prefix="",
-            window_title="",
-            samples_per_plugin={},
-            load_fast="false",
+            logdir="", logdir_spec="", path_prefix="", window_title="", samples_per_plugin={}
         )
         self.wsgi = application.TensorBoardWSGIApp(flags, plugins, BoardProvider(boards))
-        self._projector = projector[0]
+
+    def _profile(self, context: Any) -> Any:
+        """The profile plugin, or TensorBoard's page that says how to install it."""
+        plugin = self._keep(make_profile(context))
+        return plugin or profile_redirect_plugin.ProfileRedirectPluginLoader().load(context)
+
+    def _keep(self, plugin: PerBoard | None) -> PerBoard | None:
+        if plugin is not None:
+            self._per_board.append(plugin)
+        return plugin
 
     def forget(self, board_id: str) -> None:
         """A board is gone."""
-        self._projector.forget(board_id)
+        for plugin in self._per_board:
+            plugin.forget(board_id)
+
+
+class _Made(base_plugin.TBLoader):  # type: ignore[misc]
+    """Makes a plugin that wants more than TensorBoard would give it."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self._make = make
+
+    def load(self, context: Any) -> Any:
+        return self._make(context)

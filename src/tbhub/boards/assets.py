@@ -15,6 +15,7 @@ import html
 import os
 import re
 import struct
+import weakref
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -40,6 +41,7 @@ _CONTENT_TYPES = {
 
 # Deflate, no name, no time, unknown system.
 _GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
+_GZIP_EXTRA = len(_GZIP_HEADER) + 8
 _LOCAL_HEADER_SIZE = 30
 _NAME_SIZES = struct.Struct("<26xHH")
 
@@ -73,10 +75,10 @@ class Assets:
     """The files of the installed TensorBoard's page and of ours. Any thread may ask."""
 
     def __init__(self, webfiles: Path | None = None) -> None:
-        path = webfiles or _webfiles()
         # Kept open: an upgrade of the package under a running server changes nothing here.
-        self._file = path.open("rb")
-        with zipfile.ZipFile(self._file) as archive:
+        self._descriptor = os.open(webfiles or _webfiles(), os.O_RDONLY)
+        weakref.finalize(self, os.close, self._descriptor)
+        with os.fdopen(os.dup(self._descriptor), "rb") as file, zipfile.ZipFile(file) as archive:
             self._entries = {e.filename: e for e in archive.infolist() if not e.is_dir()}
         self._ours = {each.name: each.read_bytes() for each in sorted(_PAGE.iterdir())}
         self._found: dict[str, Asset] = {}
@@ -160,10 +162,9 @@ class Assets:
 
     def _stored(self, entry: zipfile.ZipInfo) -> bytes:
         """An entry's bytes as they lie in the zip."""
-        descriptor = self._file.fileno()
-        header = os.pread(descriptor, _LOCAL_HEADER_SIZE, entry.header_offset)
+        header = os.pread(self._descriptor, _LOCAL_HEADER_SIZE, entry.header_offset)
         start = entry.header_offset + _LOCAL_HEADER_SIZE + sum(_NAME_SIZES.unpack(header))
-        return os.pread(descriptor, entry.compress_size, start)
+        return os.pread(self._descriptor, entry.compress_size, start)
 
     def _inflate(self, entry: zipfile.ZipInfo) -> bytes:
         stored = self._stored(entry)
@@ -174,8 +175,8 @@ class Assets:
     def _unpack(self, entry: zipfile.ZipInfo) -> Asset:
         deflated = entry.compress_type == zipfile.ZIP_DEFLATED
         wrapped = None
-        # Fonts are compressed already: deflate has only added to them.
-        if deflated and entry.compress_size < entry.file_size:
+        # Fonts are compressed already: deflate has only added to most of them.
+        if deflated and entry.compress_size + _GZIP_EXTRA < entry.file_size:
             wrapped = _gzip(self._stored(entry), entry.CRC, entry.file_size)
         raw = partial(self._inflate, entry)
         return Asset(_content_type(entry.filename), f'"{entry.CRC:08x}"', wrapped, raw)

@@ -8,17 +8,20 @@ follower and thereby one copy of the data.
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import threading
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from tbhub.boards.grouping import Group, group_runs
-from tbhub.boards.run_index import RunIndex, index_of
+from tbhub.boards.kinds import RunIndex
 from tbhub.catalog.templates import Namer, RunFields, clean_name, missing_warning
 from tbhub.series.column import Part
 from tbhub.series.decode import hparams_from
+from tbhub.series.file_content import Blob
 from tbhub.series.follower import Follower, Root
 from tbhub.series.group import GroupBy, parse_group_by
 from tbhub.series.run_data import SESSION_START_TAG
@@ -73,7 +76,9 @@ class ShownRun(Protocol):
     def points(self, tag: str) -> Part | None: ...
     def extent(self, tag: str) -> tuple[int, float]: ...
     def last(self, tag: str) -> tuple[int, float, float] | None: ...
-    def longest(self, tag: str, count: Callable[[], int]) -> int: ...
+    def longest(
+        self, tag: str, blobs: Sequence[Blob], size_of: Callable[[Blob], int]
+    ) -> int: ...
 
 
 class LoggedRun:
@@ -83,7 +88,7 @@ class LoggedRun:
         self.name = name
         self.order = order
         self.log = log
-        self._longest: dict[str, tuple[int, int]] = {}
+        self._longest: dict[str, tuple[int, Blob, int]] = {}
 
     @property
     def view(self) -> RunView:
@@ -93,12 +98,15 @@ class LoggedRun:
     @property
     def index(self) -> RunIndex:
         """Its tags by what they are."""
+        from tbhub.boards.run_index import index_of  # brings TensorBoard along
+
         return index_of(self.log.view)
 
     @property
     def stamp(self) -> Hashable:
         """Differs whenever its points do."""
-        return (id(self.log), self.log.view.version)
+        # Not an id, which is given again: what is kept by stamp may outlive the run.
+        return (weakref.ref(self.log), self.log.view.version)
 
     def points(self, tag: str) -> Part | None:
         """Every point of a tag."""
@@ -120,27 +128,33 @@ class LoggedRun:
         _, _, step, wall_time = columns[-1].ends
         return step, wall_time, float(columns[-1].values[-1])
 
-    def longest(self, tag: str, count: Callable[[], int]) -> int:
-        """How many blobs its longest sequence has; counted again when the run has changed."""
-        version = self.log.view.version
-        known = self._longest.get(tag)
-        if known is None or known[0] != version:
-            known = self._longest[tag] = (version, count())
-        return known[1]
+    def longest(self, tag: str, blobs: Sequence[Blob], size_of: Callable[[Blob], int]) -> int:
+        """How many blobs its longest sequence has; only those that are new are looked into."""
+        seen, last, longest = self._longest.get(tag, (0, None, 0))
+        if not (seen <= len(blobs) and (seen == 0 or blobs[seen - 1] == last)):
+            seen, longest = 0, 0  # the run was logged anew
+        longest = max(map(size_of, blobs[seen:]), default=0) if seen == 0 else max(
+            [longest, *map(size_of, blobs[seen:])]
+        )
+        if blobs:
+            self._longest[tag] = (len(blobs), blobs[-1], longest)
+        return longest
 
-    @property
-    def hparams(self) -> Mapping[str, Any]:
-        """The hyperparameters it has logged."""
-        _, metadata = self.log.view.plugins.get(SESSION_START_TAG, ("", b""))
-        return _hparams(metadata) if metadata else {}
+
+def _logged_hparams(log: RunLog) -> Mapping[str, object]:
+    _, metadata = log.view.plugins.get(SESSION_START_TAG, ("", b""))
+    return _hparams(metadata) if metadata else {}
 
 
 @functools.lru_cache(maxsize=65536)
-def _hparams(metadata: bytes) -> Mapping[str, Any]:
-    return hparams_from(metadata)
+def _hparams(metadata: bytes) -> Mapping[str, object]:
+    try:
+        return hparams_from(metadata)
+    except Exception:  # protobuf's own DecodeError, by any implementation
+        return {}
 
 
-@dataclass
+@dataclass(eq=False)
 class _Followed:
     source: Source
     number: int
@@ -164,11 +178,13 @@ class Board:
         )
         self._listeners: set[Callable[[], None]] = set()
         self._lock = threading.RLock()
-        self._orders: dict[str, int] = {}
+        self._version_lock = threading.Lock()
+        self._orders: dict[str, int] = {}  # by key
+        self._group_orders: dict[str, int] = {}  # by name
         self._shown: dict[str, LoggedRun] = {}  # by key
         self._runs: Mapping[str, ShownRun] = {}
-        self._groups: dict[str, Group] = {}
-        self._built_from: object = None
+        self._groups: dict[Hashable, Group] = {}
+        self._built_from: _State | None = None
         self.given_hparams: Mapping[str, bytes] = {}
 
     # --- what the hub calls
@@ -179,7 +195,12 @@ class Board:
             followed = _Followed(source, self._numbers)
             self._numbers += 1
             self._sources.append(followed)
-        followed.root = self._follower.follow(source.path, self.changed)
+        root = self._follower.follow(source.path, self.changed)
+        with self._lock:
+            followed.root = root
+            removed = followed not in self._sources
+        if removed:  # while its tree was being listed
+            self._follower.unfollow(root)
         self.changed()
 
     def remove(self, source: Source) -> bool:
@@ -189,8 +210,9 @@ class Board:
             if found is None:
                 return False
             self._sources.remove(found)
-        if found.root is not None:
-            self._follower.unfollow(found.root)
+            root = found.root
+        if root is not None:
+            self._follower.unfollow(root)
         self.changed()
         return True
 
@@ -211,7 +233,8 @@ class Board:
 
     def changed(self) -> None:
         """There is news."""
-        self.version += 1
+        with self._version_lock:
+            self.version += 1
         for listener in list(self._listeners):
             listener()
 
@@ -225,7 +248,7 @@ class Board:
     @property
     def location(self) -> str:
         """Where the runs are."""
-        return ", ".join(source.path for source in self.sources)
+        return _text(", ".join(source.path for source in self.sources))
 
     @property
     def loading(self) -> tuple[int, int]:
@@ -241,10 +264,10 @@ class Board:
     @property
     def runs(self) -> Mapping[str, ShownRun]:
         """The runs by name, in the order they were added."""
-        state = self._state()
-        if state != self._built_from:
+        if not self._state().is_like(self._built_from):
             with self._lock:
-                if state != self._built_from:
+                state = self._state()
+                if not state.is_like(self._built_from):
                     self._build()
                     self._built_from = state
         return self._runs
@@ -258,26 +281,32 @@ class Board:
                 found[name] = path if os.path.isdir(path) else os.path.dirname(path)
         return found
 
-    def _state(self) -> object:
-        """Differs whenever the names of the runs may."""
-        roots = tuple(id(each.root.runs) for each in self._sources if each.root is not None)
-        if self.options.template or self._group_by:
-            return roots, self.version  # hyperparameters come with the data
-        return roots
+    @property
+    def _wants_hparams(self) -> bool:
+        """Whether names or groups need what comes with the data only."""
+        return bool(self.options.template) or self._group_by is not None
+
+    def _state(self) -> _State:
+        roots = [each.root.runs for each in list(self._sources) if each.root is not None]
+        return _State(roots, self.version if self._wants_hparams else 0)
 
     def _build(self) -> None:
         entries = self._entries()
         whole = not self.options.template
         keys = {entry.key for entry in entries}
-        for key in [key for key in self._shown if key not in keys]:
-            del self._shown[key]
-            self._orders.pop(key, None)
+        for key in [key for key in self._orders if key not in keys]:
+            del self._orders[key]
+            self._shown.pop(key, None)
             self._namer.forget(key)
+        # All have their place at once, so that it does not depend on which is read first.
         fresh = [entry for entry in entries if entry.key not in self._orders]
         for entry in sorted(fresh, key=lambda entry: (entry.log.started, entry.path)):
             self._orders[entry.key] = self._next_order()
+        if self._wants_hparams:
+            entries = [entry for entry in entries if entry.log.version > 0]
         for entry in entries:
-            if entry.key not in self._shown:
+            shown = self._shown.get(entry.key)
+            if shown is None or shown.log is not entry.log:  # deleted and logged anew
                 name = self._namer.name(entry.fields(whole))
                 self._shown[entry.key] = LoggedRun(name, self._orders[entry.key], entry.log)
         runs: dict[str, ShownRun] = {}
@@ -285,9 +314,8 @@ class Board:
             runs.update((self._shown[entry.key].name, self._shown[entry.key]) for entry in entries)
         if self._group_by is not None:
             members = [(entry.fields(whole), self._shown[entry.key]) for entry in entries]
-            grouped = group_runs(
-                self._group_by, members, set(runs), self._group_order, self._groups
-            )
+            taken = {run.name for run in self._shown.values()}
+            grouped = group_runs(self._group_by, members, taken, self._group_order, self._groups)
             runs.update(grouped.runs)
             if self.options.hide_grouped:
                 runs.update((run.name, run) for run in grouped.left_out)
@@ -295,26 +323,22 @@ class Board:
         self.given_hparams = self._given()
 
     def _entries(self) -> list[_Entry]:
-        wait = bool(self.options.template) or self._group_by is not None
         found: list[_Entry] = []
         for each in list(self._sources):
             if each.root is None:
                 continue
-            runs = each.root.runs
-            for path, log in runs.items():
-                if wait and log.version == 0:
-                    continue  # its hyperparameters are not known yet
-                found.append(_Entry(each, path, log, runs))
+            siblings = _Siblings(each.root.runs)
+            found += (_Entry(each, path, log, siblings) for path, log in each.root.runs.items())
         return found
 
     def _next_order(self) -> int:
         self._numbers += 1
         return self._numbers
 
-    def _group_order(self, key: str) -> int:
-        if key not in self._orders:
-            self._orders[key] = self._next_order()
-        return self._orders[key]
+    def _group_order(self, name: str) -> int:
+        if name not in self._group_orders:
+            self._group_orders[name] = self._next_order()
+        return self._group_orders[name]
 
     def _given(self) -> Mapping[str, bytes]:
         """Sessions of hyperparameters given with a source, under the name its runs begin with."""
@@ -338,12 +362,16 @@ class Board:
     def notices(self) -> list[Notice]:
         """What was skipped, cannot be read or is missing."""
         found: list[Notice] = []
-        for each in self._sources:
+        for each in list(self._sources):
             if each.root is None:
                 continue
             for path, reason in each.root.problems.items():
                 found.append(Notice(f"unreadable {path}", f"{path} cannot be read: {reason}"))
-        for run in self._shown.values():
+        with self._lock:
+            _ = self.runs
+            shown = list(self._shown.values())
+            named = self._namer.named() if self.options.template else None
+        for run in shown:
             view = run.view
             damages = sum(view.damage_counts.values())
             if damages:
@@ -352,8 +380,12 @@ class Board:
             for path, reason in view.problems.items():
                 text = f"{run.name}: {os.path.basename(path)} cannot be read: {reason}"
                 found.append(Notice(f"unreadable {path}", text))
-        if self.options.template:
-            warning = missing_warning(self._namer.named())
+        if named is not None:
+            paths = {
+                name: tuple(key.partition(":")[2] for key in keys)
+                for name, keys in named.missing.items()
+            }
+            warning = missing_warning(replace(named, missing=paths))
             if warning:
                 found.append(Notice("template", warning))
         problem = self._follower.cache.problem
@@ -363,14 +395,35 @@ class Board:
         if len(found) > _SHOWN_NOTICES:
             more = len(found) - _SHOWN_NOTICES
             found = [*found[:_SHOWN_NOTICES], Notice(f"more {more}", f"… and {more:,} more")]
-        return found
+        return [Notice(_text(notice.id), _text(notice.text)) for notice in found]
+
+
+def _text(text: str) -> str:
+    """Without what stands for the bytes of undecodable file names, which JSON refuses."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class _State:
+    """What names and groups of runs were made from."""
+
+    roots: list[Mapping[str, RunLog]]  # themselves, not their ids, which would be given again
+    version: int
+
+    def is_like(self, other: _State | None) -> bool:
+        return (
+            other is not None
+            and self.version == other.version
+            and len(self.roots) == len(other.roots)
+            and all(map(operator.is_, self.roots, other.roots))
+        )
 
 
 class _Entry:
     """A run of a source, about to be named."""
 
     def __init__(
-        self, followed: _Followed, path: str, log: RunLog, siblings: Mapping[str, RunLog]
+        self, followed: _Followed, path: str, log: RunLog, siblings: _Siblings
     ) -> None:
         self.source = followed.source
         self.path = path
@@ -383,12 +436,14 @@ class _Entry:
         """What its name can be made of; `{run}` is the whole path where there is no template."""
         source = self.source
         plain = "" if self.path == "." else self.path
-        columns: dict[str, object] = {"workspace": os.path.basename(source.path.rstrip("/"))}
+        columns: dict[str, object] = {
+            "workspace": os.path.basename(os.path.abspath(source.path)) or "/"
+        }
         if "run" in source.columns:  # known to be one run; what lies below are its parts
             columns["logdir"] = plain
             owner = str(source.columns["run"])
         else:
-            run, logdir = split_logdir(plain, self._siblings)
+            run, logdir = split_logdir(plain, self._siblings.runs)
             prefix = f"{source.name}/" if source.name else ""
             columns["run"], columns["logdir"] = (prefix + run).rstrip("/") or ".", logdir
             owner = f"{self._followed.number}:{run}"
@@ -396,31 +451,47 @@ class _Entry:
         columns.update(source.columns)
         if whole:
             columns["run"] = columns["path"]
-        return RunFields(columns, self._hparams(), self.key, owner)
+        hparams = {**self._siblings.hparams_of(self.path), **source.hparams}
+        return RunFields(columns, hparams, self.key, owner)
 
-    def _hparams(self) -> Mapping[str, object]:
-        """Given, logged, or logged by a run above this one or the only one below it."""
-        found: Mapping[str, object] = self._logged(self.log)
-        if not found:
-            path = self.path
-            while not found and "/" in path:
-                path = path.rpartition("/")[0]
-                above = self._siblings.get(path)
-                found = self._logged(above) if above else {}
-        if not found:
-            prefix = "" if self.path == "." else f"{self.path}/"
-            below = [
-                hparams
-                for name, log in self._siblings.items()
-                if name.startswith(prefix) and (hparams := self._logged(log))
-            ]
-            found = below[0] if len(below) == 1 else {}
-        return {**found, **self.source.hparams}
 
-    @staticmethod
-    def _logged(log: RunLog) -> Mapping[str, Any]:
-        _, metadata = log.view.plugins.get(SESSION_START_TAG, ("", b""))
-        return _hparams(metadata) if metadata else {}
+class _Siblings:
+    """The runs of a source, and which hyperparameters each goes by."""
+
+    def __init__(self, runs: Mapping[str, RunLog]) -> None:
+        self.runs = runs
+
+    @functools.cached_property
+    def _logged(self) -> dict[str, Mapping[str, object]]:
+        """By the path of the run that has logged them."""
+        found = {path: _logged_hparams(log) for path, log in self.runs.items()}
+        return {path: hparams for path, hparams in found.items() if hparams}
+
+    @functools.cached_property
+    def _below(self) -> dict[str, list[Mapping[str, object]]]:
+        """Of all runs below a path."""
+        found: dict[str, list[Mapping[str, object]]] = {}
+        for path, hparams in self._logged.items():
+            for above in _above(path):
+                found.setdefault(above, []).append(hparams)
+        return found
+
+    def hparams_of(self, path: str) -> Mapping[str, object]:
+        """Logged by the run itself, by one above it, or by the only one below it."""
+        for each in (path, *_above(path)):
+            if each in self._logged:
+                return self._logged[each]
+        below = self._below.get(path, [])
+        return below[0] if len(below) == 1 else {}
+
+
+def _above(path: str) -> Iterator[str]:
+    """What a path lies in, the nearest first, the root last."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+    if path != ".":
+        yield "."
 
 
 def split_logdir(path: str, runs: Mapping[str, object]) -> tuple[str, str]:

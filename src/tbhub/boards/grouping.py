@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tbhub.boards.run_index import About, RunIndex
+from tbhub.boards.kinds import About, RunIndex
 from tbhub.catalog.templates import RunFields, clean_name
 from tbhub.series.column import Part
 from tbhub.series.group import Band, GroupBy, aggregate

@@ -22,6 +22,7 @@ import orjson
 
 from tbhub.boards.assets import Asset, Assets
 from tbhub.boards.board import Board, BoardOptions
+from tbhub.boards.compression import compressed
 from tbhub.boards.live import events
 from tbhub.boards.wsgi import Headers, Receive, Response, Scope, Send, call, read_body
 from tbhub.series.follower import Follower
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _MAX_BODY = 64 << 20
 _THREADS = 16
 _BOARD_HEADER = "HTTP_TENSORBOARD_EXPERIMENT_ID"
+_PROJECTOR_PAGE = "data/plugin/projector/projector_binary.html"
 _DEFAULT_EXPERIMENT = "experiment/defaultExperimentId/"
 
 # TensorBoard's own policy for its page, plus nothing.
@@ -148,9 +150,7 @@ class Host:
         # The Angular half of the page names an experiment, the other half does not.
         while path.startswith(_DEFAULT_EXPERIMENT):
             path = path.removeprefix(_DEFAULT_EXPERIMENT)
-        if path in ("", "index.html") or (
-            path.startswith("experiment/") and path.count("/") <= 2 and "data" not in path
-        ):
+        if path in ("", "index.html"):
             await _asset(self._page(board), scope, "no-cache").send(send)
         elif path == "tbhub/events":
             await self._stream(board, receive, send)
@@ -169,11 +169,15 @@ class Host:
             )
             await response.send(send)
 
+    @property
+    def _static_root(self) -> str:
+        """Where the shared files are, as seen from a board's root."""
+        return "static" if self._single is not None else "../../static"
+
     def _page(self, board: Board) -> Asset:
-        static = "static" if self._single is not None else "../../static"
         return self._assets.index(
             board=board.id,
-            static_root=static,
+            static_root=self._static_root,
             data_version=board.version,
             title=board.title or "TensorBoard",
         )
@@ -213,7 +217,11 @@ class Host:
 
             current_board.set(board.id)
             extra = {_BOARD_HEADER: board.id}
-            return call(application.wsgi, scope, body, root, "/" + path, extra)
+            response = call(application.wsgi, scope, body, root, "/" + path, extra)
+            if path == _PROJECTOR_PAGE and response.status == 200:
+                page = self._assets.with_fonts(response.body, "../../../" + self._static_root)
+                response = Response(200, _html_headers(len(page)), page)
+            return compressed(response, scope)
 
         response = await loop.run_in_executor(self._pool, serve)
         await response.send(send)
@@ -276,6 +284,15 @@ def _asset(asset: Asset, scope: Scope, caching: str) -> Response:
         body = asset.raw()
     headers.append((b"content-length", str(len(body)).encode()))
     return Response(200, headers, b"" if scope["method"] == "HEAD" else body)
+
+
+def _html_headers(size: int) -> Headers:
+    return [
+        (b"content-type", b"text/html; charset=utf-8"),
+        (b"content-length", str(size).encode()),
+        (b"content-security-policy", _POLICY.encode()),
+        (b"x-content-type-options", b"nosniff"),
+    ]
 
 
 def _text(status: int, text: str) -> Response:

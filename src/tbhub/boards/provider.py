@@ -17,7 +17,8 @@ from tensorboard import errors
 from tensorboard.data import provider
 
 from tbhub.boards.board import Board, ShownRun
-from tbhub.boards.run_index import BLOBS, TENSOR, Entry, blobs_of, size_of, tensor_of
+from tbhub.boards.kinds import Entry
+from tbhub.boards.run_index import BLOBS, TENSOR, blobs_of, size_of, tensor_of
 from tbhub.boards.sampling import evenly
 from tbhub.series.downsample import downsample as sample
 from tbhub.series.file_content import Blob

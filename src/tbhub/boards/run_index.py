@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +20,7 @@ from tensorboard.plugins.histogram import metadata as histogram_metadata
 from tensorboard.plugins.image import metadata as image_metadata
 from tensorboard.util import tensor_util
 
+from tbhub.boards.kinds import About, Entry, RunIndex
 from tbhub.series.file_content import Blob
 from tbhub.series.run_log import RunView
 
@@ -31,34 +30,6 @@ _RUN_METADATA = 9
 
 TENSOR = summary_pb2.DATA_CLASS_TENSOR
 BLOBS = summary_pb2.DATA_CLASS_BLOB_SEQUENCE
-
-
-@dataclass(frozen=True)
-class About:
-    """What a tag says of itself."""
-
-    content: bytes = b""
-    description: str = ""
-    display_name: str = ""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A tag that is not a scalar."""
-
-    plugin: str
-    data_class: int
-    about: About
-    metadata: Any = None  # SummaryMetadata of the first value, as it was logged
-
-
-@dataclass(frozen=True)
-class RunIndex:
-    """The tags of a run by what they are."""
-
-    scalars: Mapping[str, About] = field(default_factory=dict)
-    others: Mapping[str, Entry] = field(default_factory=dict)
-    plugins: frozenset[str] = frozenset()
 
 
 _indexes: weakref.WeakKeyDictionary[RunView, RunIndex] = weakref.WeakKeyDictionary()

@@ -14,6 +14,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
+# What the server has dealt with or will: the application gets and gives plain bytes.
+_OURS = {"CONTENT_LENGTH", "TRANSFER_ENCODING", "CONTENT_ENCODING", "ACCEPT_ENCODING"}
+
 
 @dataclass(frozen=True)
 class Response:
@@ -87,7 +90,7 @@ def _environ(scope: Scope, body: bytes, root: str, path: str) -> dict[str, Any]:
         text = value.decode("latin-1")
         if key == "CONTENT_TYPE":
             environ["CONTENT_TYPE"] = text
-        elif key not in ("CONTENT_LENGTH", "TRANSFER_ENCODING", "CONTENT_ENCODING"):
+        elif key not in _OURS:
             key = f"HTTP_{key}"
             environ[key] = f"{environ[key]},{text}" if key in environ else text
     return environ

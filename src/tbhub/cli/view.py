@@ -127,8 +127,8 @@ def view(
     - `tbhub view runs/ --name-template "{run}_lr={hparams.lr}"`
     - `tbhub view runs/ --group-by "all except seed" --hide-grouped`
     """
-    sources = _sources(paths or [], logdir or [], logdir_spec)
-    if not sources:
+    given = [*(paths or []), *(logdir or []), *filter(None, (logdir_spec or "").split(","))]
+    if not given:
         raise ValueError("give a directory of runs: tbhub view runs/")
     if bind_all and host:
         raise ValueError("--host and --bind_all exclude one another")
@@ -137,7 +137,7 @@ def view(
     number = _port(port)
     address = "::" if bind_all else host or "localhost"
 
-    from tbhub.boards.server import listen
+    from tbhub.boards.sockets import listen
 
     socket = listen(address, number)
     shown = _host_name() if bind_all else address
@@ -153,6 +153,7 @@ def view(
     from tbhub.boards.server import serve
     from tbhub.series.follower import Follower
 
+    sources = _sources(given)
     options = BoardOptions(
         title=title,
         template=name_template or "",
@@ -174,14 +175,15 @@ def view(
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
     try:
         serve(serving, socket)
+    except KeyboardInterrupt:
+        pass  # how one ends it
     finally:
         follower.close()
 
 
-def _sources(paths: list[str], logdirs: list[str], spec: str | None) -> list[Source]:
+def _sources(given: list[str]) -> list[Source]:
     from tbhub.boards.board import Source
 
-    given = [*paths, *logdirs, *(part for part in (spec or "").split(",") if part)]
     pairs = list(dict.fromkeys(map(name_and_path, given)))
     unnamed = [path for name, path in pairs if name is None]
     names = dict(zip(unnamed, tell_apart(unnamed), strict=True)) if len(pairs) > 1 else {}

@@ -8,8 +8,8 @@ other, and several processes may share a cache.
 
 A cache file is believed when the event file still begins and ends (where the cache ends) with the
 same bytes, and has not been touched unless to grow. Checksums of the front and of each column tell
-damage, and a file that has been replaced since its front was read. Everything in here can be deleted
-at any time.
+damage, and a file that was replaced after its front was read. Everything in here can be deleted at
+any time.
 """
 
 from __future__ import annotations
@@ -212,9 +212,7 @@ class ColumnCache:
         except (OSError, ValueError, LookupError, TypeError, struct.error):
             return None  # whatever is wrong with it, the event file can be read
 
-    def _content(
-        self, path: str, place: str, about: dict[str, Any], tables: bytes
-    ) -> FileContent:
+    def _content(self, path: str, place: str, about: dict[str, Any], tables: bytes) -> FileContent:
         tags = about["tags"]
         rows = np.frombuffer(tables, _COLUMN, len(tags)).tolist()
         columns: dict[str, tuple[Column, ...]] = {
@@ -291,9 +289,7 @@ class ColumnCache:
         }
         return replace(content, columns=columns, stored=1)
 
-    def _write(
-        self, place: str, content: FileContent, about: dict[str, Any]
-    ) -> NDArray[Any]:
+    def _write(self, place: str, content: FileContent, about: dict[str, Any]) -> NDArray[Any]:
         blobs = [
             (number, blob.kind, blob.step, blob.wall_time, blob.offset, blob.size)
             for number, group in enumerate(content.blobs.values())

@@ -12,6 +12,7 @@ import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 from tbhub.events.names import is_event_file
 from tbhub.series.cache import CacheLostError, ColumnCache
@@ -19,6 +20,9 @@ from tbhub.series.column import Column, Part, concatenate
 from tbhub.series.file_content import Blob, FileContent
 from tbhub.series.join import join_blobs, join_columns
 from tbhub.series.tail import Change, Tail
+from tbhub.series.tree import is_folder
+
+T = TypeVar("T")
 
 
 class RunView:
@@ -36,14 +40,22 @@ class RunView:
     def tags(self) -> frozenset[str]:
         """The tags with scalars."""
         found = frozenset().union(*(content.columns for content in self.contents))
-        if len(self.contents) < 2:
+        if not self._later_purges:
             return found
         return frozenset(tag for tag in found if self.columns(tag))
 
     @cached_property
     def blob_tags(self) -> frozenset[str]:
         """The tags with something else."""
-        return frozenset().union(*(content.blobs for content in self.contents))
+        found = frozenset().union(*(content.blobs for content in self.contents))
+        if not self._later_purges:
+            return found
+        return frozenset(tag for tag in found if self.blobs(tag))
+
+    @property
+    def _later_purges(self) -> bool:
+        """Only these can leave nothing of a tag."""
+        return any(content.purges for content in self.contents[1:])
 
     @cached_property
     def plugins(self) -> Mapping[str, tuple[str, bytes]]:
@@ -71,19 +83,23 @@ class RunView:
 
     def columns(self, tag: str) -> tuple[Column, ...]:
         """The columns of a tag, without loading them if that can be helped."""
-        try:
-            return join_columns(tag, self.contents)
-        except CacheLostError:
-            return self.log.start_over().columns(tag)
+        return self._not_lost(lambda view: join_columns(tag, view.contents))
 
     def points(self, tag: str) -> Part | None:
         """Every point of a tag."""
         self.log.viewed = self.log.memory.now()
-        columns = self.columns(tag)
+        return self._not_lost(lambda view: _loaded(join_columns(tag, view.contents)))
+
+    def _not_lost(self, look: Callable[[RunView], T]) -> T:
+        """Looks again where the cache has been deleted, damaged or replaced under us."""
         try:
-            return _loaded(columns)
+            return look(self)
         except CacheLostError:
-            return _loaded(self.log.start_over().columns(tag))
+            pass
+        try:
+            return look(self.log.start_over(self))
+        except CacheLostError:
+            return look(self.log.start_over(self.log.view, trust_cache=False))
 
     def blobs(self, tag: str) -> tuple[Blob, ...]:
         """Where the values of a tag stand that are not scalars."""
@@ -101,19 +117,24 @@ def _loaded(columns: tuple[Column, ...]) -> Part | None:
 class RunLog:
     """Follows the event files of one directory, or a single event file."""
 
-    def __init__(self, path: str, cache: ColumnCache, only: bool = False) -> None:
+    def __init__(self, path: str, cache: ColumnCache) -> None:
         self.path = path
         self.memory = cache.memory
         self.version = 0
         self.heap = 0  # bytes of columns in no cache file
         self.stored = 0  # bytes of those that are
         self.viewed = cache.memory.now()
-        self._only = only  # the path is one event file
         self._cache = cache
         self._tails: dict[str, Tail] = {}
         self._lock = threading.Lock()
+        self._closed = False
         self.view = RunView(self, (), {})
         self.memory.watch(self)
+
+    @property
+    def fresh(self) -> int:
+        """Bytes of event files of which the cache does not know."""
+        return sum(tail.fresh for tail in list(self._tails.values()))
 
     @cached_property
     def started(self) -> float:
@@ -134,35 +155,46 @@ class RunLog:
     def refresh(self, report: Callable[[int], None] = lambda _: None) -> bool:
         """Reads what is new; True when there is news. A run whose files are gone is empty."""
         with self._lock:
-            problems: dict[str, str] = {}
-            files = self._files(problems)
-            changed = problems != self.view.problems or list(self._tails) != files
-            self._tails = {path: self._tails.get(path) or Tail(path, self._cache) for path in files}
-            for path, tail in self._tails.items():
-                try:
-                    changed |= tail.advance(report) is not Change.NOTHING
-                except FileNotFoundError:
-                    continue  # gone since it was listed; the next look will not list it
-                except OSError as error:
-                    problems[path] = error.strerror or str(error)
-                    changed |= problems != self.view.problems
-            if changed:
-                self.version += 1
-                self._publish(problems)
+            changed = not self._closed and self._refresh(report)
+        if self._closed:
+            self.close()  # which could not be done meanwhile
+        return changed
+
+    def _refresh(self, report: Callable[[int], None], trust_cache: bool = True) -> bool:
+        problems: dict[str, str] = {}
+        files = self._files(problems)
+        changed = self.version == 0 or list(self._tails) != files
+        tails = self._tails
+        self._tails = {
+            path: tails.get(path) or Tail(path, self._cache, trust_cache) for path in files
+        }
+        for path, tail in self._tails.items():
+            try:
+                changed |= tail.advance(report) is not Change.NOTHING
+            except FileNotFoundError:
+                if os.path.islink(path):
+                    problems[path] = "a link that leads nowhere"
+                # Else it is gone since it was listed; the next look will not list it.
+            except OSError as error:
+                problems[path] = error.strerror or str(error)
+        changed |= problems != self.view.problems
+        if changed:
+            self.version += 1
+            self._publish(problems)
         return changed
 
     def _files(self, problems: dict[str, str]) -> list[str]:
-        if self._only:
-            return [self.path]
         try:
             with os.scandir(self.path) as entries:
                 return sorted(
                     entry.path
                     for entry in entries
-                    if is_event_file(entry.name) and not entry.is_dir()
+                    if is_event_file(entry.name) and not is_folder(entry)
                 )
         except FileNotFoundError:
             return []
+        except NotADirectoryError:
+            return [self.path]
         except OSError as error:
             problems[self.path] = error.strerror or str(error)
             return list(self._tails)
@@ -175,23 +207,32 @@ class RunLog:
         contents = [tail.content for tail in self._tails.values() if tail.content.size]
         self.view = RunView(self, contents, problems)
 
-    def start_over(self) -> RunView:
-        """Reads everything anew: the cache has been deleted under us."""
+    def start_over(self, lost: RunView, trust_cache: bool = True) -> RunView:
+        """What takes the place of a view whose columns are no longer in the cache."""
         with self._lock:
-            self._tails = {}
-        self.refresh()
-        return self.view
+            if self.view is lost or self._closed:
+                self._tails = {}
+                self._refresh(lambda _: None, trust_cache)
+            view = self.view
+        if self._closed:
+            self.close()
+        return view
 
     def close(self) -> None:
-        """Nobody follows this run any more; views that are still held stay readable."""
-        with self._lock:
-            self._tails = {}
-            self.memory.grow(-self.heap)
-            self.heap = 0
+        """Nobody follows this run any more; views that are still held stay readable.
+
+        Does not wait for a refresh that is under way: that one does it then.
+        """
+        self._closed = True
+        if self._lock.acquire(blocking=False):
+            try:
+                self._tails = {}
+                self._publish({})
+            finally:
+                self._lock.release()
 
     def store(self) -> None:
         """Moves the columns from memory to the cache."""
         with self._lock:
-            for tail in self._tails.values():
-                tail.store()
-            self._publish(self.view.problems)
+            if sum(tail.store() for tail in self._tails.values()):
+                self._publish(self.view.problems)

@@ -39,6 +39,7 @@ class Tail:
         self.content = FileContent(path)
         self.heap = 0  # bytes of columns that stand in no cache file
         self.stored = 0  # and of those that do
+        self._cached = 0  # how far the cache knows the file
         self._cache = cache
         self._trust_cache = trust_cache
         self._decoder: Decoder | None = None
@@ -108,6 +109,7 @@ class Tail:
         self._last_bytes = (b"", b"")
         self.heap = 0
         self.stored = _stored_bytes(content)
+        self._cached = content.size
 
     def _read(self, end: int) -> int:
         """Reads up to an offset, at most a piece; returns by how much we have come further."""
@@ -131,10 +133,15 @@ class Tail:
         self._last_bytes = self._read_last_bytes()
         return self.content.size - start
 
+    @property
+    def fresh(self) -> int:
+        """Bytes of the file of which the cache does not know."""
+        return self.content.size - self._cached
+
     def store(self) -> bool:
-        """Moves the columns to the cache; False where that cannot be done."""
-        if self._status is None or self.heap == 0:
-            return True
+        """Moves the columns to the cache; False where nothing is new, or it cannot be done."""
+        if self._status is None or self.fresh == 0:
+            return False
         try:
             ends = checksums(self.path, self.content.size)
             if self._is_other(os.stat(self.path)):
@@ -147,6 +154,7 @@ class Tail:
         self.content = stored
         self.heap = 0
         self.stored = _stored_bytes(stored)
+        self._cached = stored.size
         return True
 
 

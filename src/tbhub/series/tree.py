@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tbhub.events.names import is_event_file
@@ -52,8 +54,15 @@ class Folders:
     is there and not on what was there before.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(
+        self,
+        root: str,
+        entered: Callable[[str], None] = lambda _: None,
+        left: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.root = root
+        self._entered = entered  # is told of each directory before it is listed
+        self._left = left  # and when it is gone
         self.known: dict[str, Folder] = {}
         self.unreadable: dict[str, OSError] = {}
         self._prefix = os.path.join(root, "")
@@ -93,8 +102,10 @@ class Folders:
 
     def _enter(self, path: str, waiting: list[str]) -> Folder | None:
         """The folder at a path; None for one that goes by another path."""
-        if path != self.root and os.path.dirname(path) not in self.known:
-            return None  # an alias below something that is gone
+        name = path[len(self._prefix) :]
+        above = name.rpartition("/")[0]
+        if name and (self._prefix + above if above else self.root) not in self.known:
+            return None  # what it was below has meanwhile gone
         status = os.stat(path)
         inode = (status.st_dev, status.st_ino)
         folder = self.known.get(path)
@@ -109,20 +120,17 @@ class Folders:
                 return None
             self._forget(other, waiting)
             self._aliases.setdefault(inode, set()).add(other)
-        folder = Folder(path, path[len(self._prefix) :] or ".", inode)
+        folder = Folder(path, name or ".", inode)
         self.known[path] = folder
         self._paths[inode] = path
+        self._entered(path)
         return folder
 
     def _rank(self, path: str) -> tuple[int, int, list[str]]:
         """The least wins: links, depth, names. What is below a directory is ranked as it is."""
         names = path[len(self._prefix) :].split("/") if path != self.root else []
-        links = 0
-        place = self.root
-        for name in names:
-            place = os.path.join(place, name)
-            links += os.path.islink(place)
-        return links, len(names), names
+        places = itertools.accumulate(names, os.path.join, initial=self.root)
+        return sum(map(os.path.islink, places)), len(names), names
 
     def _forget(self, path: str, waiting: list[str]) -> None:
         """A directory is gone, with all below it; what had other paths goes by one of these."""
@@ -133,6 +141,7 @@ class Folders:
             folder = self.known.pop(path, None)
             if folder is not None:
                 del self._paths[folder.inode]
+                self._left(path)
                 gone.extend(folder.below)
                 waiting.extend(self._aliases.pop(folder.inode, ()))
 
@@ -143,8 +152,17 @@ def list_folder(path: str) -> tuple[set[str], list[str]]:
     files: list[str] = []
     with os.scandir(path) as entries:
         for entry in entries:
-            if entry.is_dir():
+            if is_folder(entry):
                 below.add(entry.path)
             elif is_event_file(entry.name):
                 files.append(entry.path)
     return below, files
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a directory or leads to one; a link in a circle or to a place we may not
+    see does not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import select
 import struct
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
@@ -23,7 +25,11 @@ _GROWN = _MODIFY | _CLOSE_WRITE
 _WANTED = _GROWN | _ATTRIB | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
 _EVENT = struct.Struct("iIII")
 
-_REMOTE = ("nfs", "cifs", "smb", "9p", "ceph", "gluster", "lustre", "beegfs", "gpfs", "afs", "fuse")
+# Of other machines, or of the one this machine runs in.
+_REMOTE = (
+    *("nfs", "cifs", "smb", "9p", "ceph", "gluster", "lustre", "beegfs", "gpfs", "afs", "fuse"),
+    *("virtiofs", "vboxsf", "prl_fs", "gfs2", "ocfs2", "orangefs", "pvfs2", "wekafs"),
+)
 
 
 @dataclass
@@ -49,7 +55,7 @@ class Watcher:
         self._remote: dict[int, bool] = {}  # by device
 
     def add(self, directory: str) -> bool:
-        """Watches a directory; False if changes in it will not be told."""
+        """Watches a directory, also if it does already; False if changes will not be told."""
         with self._lock:
             if self._closed or self._inotify < 0 or self._is_remote(directory):
                 return False
@@ -58,6 +64,8 @@ class Watcher:
             )
             if number < 0:
                 return False
+            if self._numbers.get(directory, number) != number:
+                self._drop(directory)  # another directory under the same name
             self._paths.setdefault(number, set()).add(directory)
             self._numbers[directory] = number
             return True
@@ -74,22 +82,28 @@ class Watcher:
     def remove(self, directory: str) -> None:
         """Watches a directory no longer."""
         with self._lock:
-            number = self._numbers.pop(directory, None)
-            if number is None or self._closed:
-                return
-            paths = self._paths.get(number, set())
-            paths.discard(directory)
-            if not paths:
-                self._paths.pop(number, None)
-                self._libc.inotify_rm_watch(self._inotify, number)
+            if not self._closed:
+                self._drop(directory)
+
+    def _drop(self, directory: str) -> None:
+        number = self._numbers.pop(directory, None)
+        if number is None:
+            return
+        paths = self._paths[number]
+        paths.discard(directory)
+        if not paths:
+            del self._paths[number]
+            self._libc.inotify_rm_watch(self._inotify, number)
 
     def wait(self, timeout: float | None) -> Changes:
         """Waits for changes, for wake() or for some seconds."""
         waited_for = [self._wake_read]
         if self._inotify >= 0:
             waited_for.append(self._inotify)
-        with suppress(InterruptedError):
-            select.select(waited_for, [], [], timeout)
+        poll = select.poll()  # and not select(), which ends at descriptor 1023
+        for descriptor in waited_for:
+            poll.register(descriptor, select.POLLIN)
+        poll.poll(None if timeout is None else timeout * 1000)
         with suppress(BlockingIOError):
             os.read(self._wake_read, 4096)
         changes = Changes()
@@ -135,19 +149,21 @@ class Watcher:
 
 def is_remote(directory: str) -> bool:
     """Whether others may write to a directory without this machine's kernel knowing."""
-    kind = _file_system(os.path.realpath(directory))
-    return any(kind.startswith(name) for name in _REMOTE)
-
-
-def _file_system(path: str) -> str:
-    best, kind = "", ""
     try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
-            for line in mounts:
-                _, place, found, *_ = line.split(" ", 3)
-                place = place.encode(errors="surrogateescape").decode("unicode_escape")
-                if len(place) >= len(best) and (path + "/").startswith(place.rstrip("/") + "/"):
-                    best, kind = place, found
-    except (OSError, ValueError):
-        pass
-    return kind
+        mounts = Path("/proc/self/mounts").read_bytes()
+    except OSError:
+        return False
+    kind = file_system_of(os.fsencode(os.path.realpath(directory)), mounts)
+    return kind.startswith(_REMOTE)
+
+
+def file_system_of(path: bytes, mounts: bytes) -> str:
+    """The kind of file system a path is on, by the lines of /proc/self/mounts."""
+    best, kind = b"", b""
+    for line in mounts.splitlines():
+        _, place, found, *_ = line.split(b" ", 3)
+        place = re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), place)
+        # A later mount hides an earlier one at the same place.
+        if len(place) >= len(best) and (path + b"/").startswith(place.rstrip(b"/") + b"/"):
+            best, kind = place, found
+    return kind.decode(errors="replace")

@@ -19,7 +19,7 @@ from tbhub.errors import TbhubWarning, WriteError
 from tbhub.writer.record_writer import find_factory
 
 # How long an event may stay in memory. The libraries before us wait two minutes.
-DEFAULT_FLUSH_SECS = 2.0
+DEFAULT_FLUSH_SECS = 0.5
 
 _open_files: weakref.WeakSet[EventFile] = weakref.WeakSet()
 # Dropped by the program while they could not be written: kept, so that they are tried again.

@@ -13,7 +13,7 @@
   const relativeRoot = document.querySelector('meta[name="tb-relative-root"]');
   const root = new URL(relativeRoot?.getAttribute("content") ?? "./", document.baseURI);
 
-  /** One refresh in so many milliseconds at most, and none sooner after its end than it took. */
+  /** One refresh in so many milliseconds at most, and a third of the time is the user's alone. */
   const REFRESH_EVERY = 1000;
   /** How often a refresh that has to wait looks whether it may start. */
   const LOOK_AGAIN = 100;
@@ -22,6 +22,7 @@
   /** A board that loads faster, or a connection that is back sooner, is not worth a word. */
   const SHOW_LOADING_AFTER = 500;
   const SHOW_LOST_AFTER = 5000;
+  const LISTEN_AFTER = 3000;
   const MIN_RETRY = 1000;
   const MAX_RETRY = 30000;
 
@@ -149,8 +150,8 @@
 
   let shown = Number(script.dataset.version);
   let current = shown;
-  let started = -Infinity;
-  let finished = -Infinity;
+  let started = 0;
+  let finished = 0;
   let refreshing = false;
   let held = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -170,10 +171,12 @@
       document.body.classList.remove("tbhub-refreshing");
     }
     if (!refreshing && current !== shown && !document.hidden && !held && idle()) {
-      const pause = Math.max(REFRESH_EVERY - (now - started), finished - started - (now - finished));
-      if (!(pause > 0)) refresh(now);
+      const rest = (finished - started) / 2 - (now - finished);
+      const pause = Math.max(REFRESH_EVERY - (now - started), rest);
+      if (pause <= 0) refresh(now);
     }
-    if (refreshing || (current !== shown && !document.hidden)) timer = setTimeout(advance, LOOK_AGAIN);
+    const due = current !== shown && !document.hidden;
+    if (refreshing || due) timer = setTimeout(advance, LOOK_AGAIN);
   }
 
   /**
@@ -227,6 +230,13 @@
     source = null;
     lostSince = 0;
     if (!document.hidden) connect();
+  }
+
+  /** Not before the page has its first data: it needs all six connections for that. */
+  function begin() {
+    const settled = (lastEnd > 0 && idle()) || performance.now() > LISTEN_AFTER;
+    if (settled) listen();
+    else setTimeout(begin, LOOK_AGAIN);
   }
 
   function connect() {
@@ -318,5 +328,5 @@
     listen();
     advance();
   });
-  listen();
+  begin();
 })();

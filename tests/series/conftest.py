@@ -1,0 +1,29 @@
+"""Fixtures for tests of series: disks that fill up."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts file systems of a given size."""
+    mounted: list[Path] = []
+
+    def mount(size: str) -> Path:
+        directory = tmp_path / f"disk{len(mounted)}"
+        directory.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tbhub-test", str(directory)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"cannot mount a file system here: {done.stderr.strip()}")
+        mounted.append(directory)
+        return directory
+
+    yield mount
+    for directory in mounted:
+        subprocess.run(["umount", "-l", str(directory)], check=True)
