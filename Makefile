@@ -15,7 +15,7 @@ CLANG := $(shell command -v clang++-14 || command -v clang++ || echo clang++-14)
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: $(VENV)/.built ## set up, log a demo run of every kind, and show it read back
+up: $(VENV)/.built ## set up, log demo runs of every kind, and show them in a board
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev .venv-tf/.ready build/fuzz/.built check native-test ## set up and run every test

@@ -6,16 +6,34 @@ import argparse
 import json
 import os
 import platform
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import reading, writing
+from benchmarks import (
+    boards_memory,
+    boards_page,
+    boards_requests,
+    boards_start,
+    reading,
+    writing,
+)
 from benchmarks.measure import ROOT, Row
 from tbhub._kernel import crc32c_implementation
 
 KEPT = ROOT / ".bench"
+# `--only boards` is all parts that begin with it.
+PARTS: dict[str, Callable[[argparse.Namespace, Callable[[str], None]], Iterable[Row]]] = {
+    "writing": lambda given, say: writing.rows(given.repeats, say),
+    "reading": lambda given, say: reading.rows(given.repeats, given.slow_repeats, say),
+    "speed": lambda given, say: reading.speed_rows(given.repeats, say),
+    "boards-start": lambda given, say: boards_start.rows(given.slow_repeats, say),
+    "boards-requests": lambda given, say: boards_requests.rows(given.slow_repeats, say),
+    "boards-page": lambda given, say: boards_page.rows(given.slow_repeats, say),
+    "boards-memory": lambda given, say: boards_memory.rows(given.slow_repeats, say),
+}
 COLUMNS = ["work", "tbhub", "peer", "peer's cost", "ratio", "goal", ""]
 
 
@@ -23,10 +41,10 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="runs of each side (median)")
-    parser.add_argument("--slow-repeats", type=int, default=3, help="runs of the Rust server")
     parser.add_argument(
-        "--only", choices=["writing", "reading", "speed"], help="a part of the table"
+        "--slow-repeats", type=int, default=3, help="runs of the Rust server, and of boards"
     )
+    parser.add_argument("--only", choices=[*PARTS, "boards"], help="a part of the table")
     parser.add_argument("--no-docs", action="store_true", help="leave docs/benchmarks.md alone")
     arguments = parser.parse_args()
     console = Console()
@@ -36,21 +54,18 @@ def main() -> None:
         def say(text: str) -> None:
             status.update(text)
 
-        parts = {
-            "writing": lambda: writing.rows(arguments.repeats, say),
-            "reading": lambda: reading.rows(arguments.repeats, arguments.slow_repeats, say),
-            "speed": lambda: reading.speed_rows(arguments.repeats, say),
-        }
-        for name in [arguments.only] if arguments.only else list(parts):
+        for name, part in PARTS.items():
+            if arguments.only and name != arguments.only and name.split("-")[0] != arguments.only:
+                continue
             rows = []
-            for row in parts[name]():
+            for row in part(arguments, say):
                 rows.append(row)
                 console.print(f"{row.work}: [bold]{row.ratio}[/] of {row.peer}", highlight=False)
             _save(name, rows)
             found += rows
     _print(found, console)
-    saved = [row for name in parts for row in _saved(name)]
-    if not arguments.no_docs and all(map(_saved, parts)):
+    saved = [row for name in PARTS for row in _saved(name)]
+    if not arguments.no_docs and all(map(_saved, PARTS)):
         _write(saved, arguments.repeats, arguments.slow_repeats)
         console.print("written to docs/benchmarks.md")
 

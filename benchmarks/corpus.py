@@ -11,16 +11,20 @@ from pathlib import Path
 from benchmarks.measure import ROOT
 
 TAGS = ["loss", "accuracy", "train/lr", "val/loss", "grad/norm", "a/b", "c/d", "e/f", "g/h", "i/j"]
+SPIKE = 1000.0
 
 
 def corpus(name: str, runs: int, tags: int, points: int, say: Callable[[str], None]) -> Path:
-    """The directory of a corpus; ``name`` says how its scalars are stored (simple or tf2)."""
+    """The directory of a corpus; ``name`` says how its scalars are stored (simple or tf2).
+
+    ``spikes`` are stored as simple ones: noise with one point of `SPIKE` in each series.
+    """
     directory = ROOT / ".bench" / f"{name}-{runs}x{tags}x{points}"
     if directory.exists():
         return directory
     unfinished = directory.with_suffix(".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
-    write = {"simple": _write_simple, "tf2": _write_tf2}[name]
+    write = {"simple": _write_simple, "tf2": _write_tf2, "spikes": _write_spikes}[name]
     for run in range(runs):
         if run % 10 == 0:
             say(f"writing corpus {directory.name}: run {run + 1}/{runs}")
@@ -32,12 +36,26 @@ def corpus(name: str, runs: int, tags: int, points: int, say: Callable[[str], No
 def _write_simple(directory: Path, run: int, tags: list[str], points: int) -> None:
     import numpy as np
 
+    values = np.random.default_rng(run).standard_normal((points, len(tags)))
+    _write_values(directory, tags, values.tolist())
+
+
+def _write_spikes(directory: Path, run: int, tags: list[str], points: int) -> None:
+    import numpy as np
+
+    random = np.random.default_rng(run)
+    values = random.standard_normal((points, len(tags)))
+    for column in range(len(tags)):
+        values[random.integers(1, points - 1), column] = SPIKE
+    _write_values(directory, tags, values.tolist())
+
+
+def _write_values(directory: Path, tags: list[str], values: list[list[float]]) -> None:
     from tbhub._kernel import Sink
 
     sink = Sink(directory)
     add = sink.add_scalar
-    values = np.random.default_rng(run).standard_normal((points, len(tags)))
-    for step, row in enumerate(values.tolist()):
+    for step, row in enumerate(values):
         wall_time = 1.7e9 + step * 0.1
         for tag, value in zip(tags, row, strict=True):
             add(tag, value, step, wall_time)

@@ -82,6 +82,14 @@ def medians(found: Iterable[dict[str, Any]]) -> dict[str, float]:
     return {key: statistics.median(each[key] for each in all_found) for key in all_found[0]}
 
 
+def resident(pid: int) -> int:
+    """Memory of a process in bytes; 0 when it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    except OSError:
+        return 0
+
+
 def time_text(seconds: float) -> str:
     """A time for people."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):

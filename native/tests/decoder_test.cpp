@@ -267,6 +267,105 @@ TEST(decoder_old_files_purge_by_steps_that_go_back) {
   CHECK(found.purges.empty());
 }
 
+// What two decoders have found, the second of which went on where the first had come to.
+Snapshot joined(Snapshot first, const Snapshot& second) {
+  for (const auto& [step, only] : second.purges) {
+    for (auto& [tag, series] : first.series)
+      if (only.empty() || only == "tag " + tag)
+        std::erase_if(series.points, [&](const Point& point) { return point.step >= step; });
+    std::erase_if(first.blobs, [&](const Blob& blob) {
+      return blob.step >= step && (only.empty() || only == "tag " + blob.tag);
+    });
+    first.purges.emplace_back(step, only);
+  }
+  for (const auto& [tag, series] : second.series) {
+    Series& into = first.series[tag];
+    into.is_double |= series.is_double;
+    into.points.insert(into.points.end(), series.points.begin(), series.points.end());
+  }
+  std::erase_if(first.series, [](const auto& item) { return item.second.points.empty(); });
+  first.blobs.insert(first.blobs.end(), second.blobs.begin(), second.blobs.end());
+  first.plugins = second.plugins;
+  first.events += second.events;
+  first.over_limit += second.over_limit;
+  return first;
+}
+
+// Decodes a file up to `split` with one decoder and goes on with another.
+Result decode_and_go_on(const std::string& file, size_t split) {
+  Decoder first;
+  first.feed(data_of(file), split);
+  const uint64_t offset = first.offset() - first.pending();
+  Decoder second(offset, first.file_version(), first.last_step());
+  for (const auto& tag : first.tags())
+    if (tag->has_metadata) second.know_tag(tag->name, tag->plugin, tag->metadata);
+  const std::vector<uint8_t> rest(data_of(file) + offset, data_of(file) + file.size());
+  second.feed(rest.data(), rest.size());
+  CHECK_EQ(second.offset(), uint64_t{file.size()});
+  DamageList damages = first.damages();
+  for (const DamageSpan& span : second.damages().spans)
+    damages.add(span.offset, span.size, span.kind);
+  return {joined(drain(first, file), drain(second, file)), damages, second.pending()};
+}
+
+// A column that was double before all such points were taken back need not be one any more.
+void forget_widths(Result& result) {
+  for (auto& [tag, series] : result.snapshot.series) series.is_double = false;
+}
+
+void check_every_split(const std::string& file, int line) {
+  Result whole = decode(file);
+  forget_widths(whole);
+  for (size_t split = 0; split <= file.size(); ++split) {
+    Result again = decode_and_go_on(file, split);
+    forget_widths(again);
+    if (again == whole) continue;
+    fail(__FILE__, line, "split at " + std::to_string(split));
+    return;
+  }
+}
+
+TEST(decoder_goes_on_where_another_has_come_to) {
+  Random random(11);
+  for (int round = 0; round < 6; ++round) check_every_split(random_file(random, 25), __LINE__);
+}
+
+TEST(decoder_goes_on_behind_damage) {
+  Random random(12);
+  for (int round = 0; round < 20; ++round) {
+    std::string file = random_file(random, 8);
+    for (size_t damages = 1 + random.below(3); damages > 0; --damages) damage(random, file);
+    check_every_split(file, __LINE__);
+  }
+}
+
+TEST(decoder_goes_on_in_old_files) {
+  Random random(13);
+  for (int round = 0; round < 10; ++round) {
+    std::string file = record_of(version_event("brain.Event:1"));
+    for (int i = 0; i < 15; ++i)
+      file += record_of(scalar_event(1, static_cast<int64_t>(random.below(20)),
+                                     random.one_in(2) ? "a" : "b", static_cast<float>(i)));
+    check_every_split(file, __LINE__);
+  }
+}
+
+TEST(decoder_knows_what_it_is_told_of_tags) {
+  const Message tensor = double_event(1, 1, "a", 2);
+  const std::string file = record_of(tensor);
+  for (const std::string_view plugin : {"scalars", "text", ""}) {
+    Decoder decoder(1000, 2, 0);
+    decoder.know_tag("a", plugin, "metadata");
+    decoder.know_tag("a", "too late", "");
+    decoder.feed(data_of(file), file.size());
+    CHECK_EQ(decoder.offset(), 1000 + uint64_t{file.size()});
+    CHECK_EQ(decoder.blobs().size(), size_t{plugin == "text"});
+    CHECK_EQ(decoder.fresh().size(), size_t{plugin != "text"});
+    CHECK_EQ(decoder.tags()[0]->metadata, "metadata");
+    CHECK_EQ(decoder.tags()[0]->plugin, plugin);
+  }
+}
+
 TEST(decoder_counts_each_damage) {
   const std::string good = record_of(scalar_event(1, 1, "a", 1));
   std::string bad_header = good, bad_data = good;

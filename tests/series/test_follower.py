@@ -38,8 +38,12 @@ MakeFollower = Callable[..., Follower]
 
 
 @pytest.fixture
-def make() -> Iterator[MakeFollower]:
-    """Makes followers, without a cache unless one is named."""
+def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeFollower]:
+    """Makes followers, without a cache unless one is named.
+
+    They do not look everywhere just to be safe: what the kernel tells has to be enough.
+    """
+    monkeypatch.setattr(follower_module, "_SAFETY_SECONDS", 3600.0)
     made: list[Follower] = []
 
     def make_follower(cache: Path | None = None, budget: int | None = None) -> Follower:
@@ -165,7 +169,10 @@ def test_a_root_that_goes_and_comes_back(
         eventually(lambda: not followed.runs)
 
 
-def test_a_root_that_is_not_there_yet(make: MakeFollower, root: Path) -> None:
+def test_a_root_that_is_not_there_yet(
+    make: MakeFollower, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "_POLL_SECONDS", 0.02)
     follower = make()
     followed = follower.follow(str(root / "a" / "b"))
     assert followed.runs == {}

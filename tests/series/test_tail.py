@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -242,8 +243,9 @@ def test_what_the_decoder_went_on_from_is_not_held(path: Path) -> None:
     append(path, scalar("a", 100, 1))
     tail.advance()
     assert tail._decoder is not None
-    assert not tail._before.columns
+    column = tail.content.columns["a"][0]
     assert tail.store()
+    assert sys.getrefcount(column) == 2  # ours, and the question's
     assert tail.heap == 0
     append(path, scalar("a", 101, 1))
     tail.advance()

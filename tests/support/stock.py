@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import traceback
 import warnings
 import zipfile
@@ -14,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tensorboard.backend.event_processing import data_provider, tag_types
+from tensorboard.backend.event_processing import data_provider, io_wrapper, tag_types
 from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
 from werkzeug.test import Client, TestResponse
 
@@ -40,7 +41,9 @@ class Stock:
     def __init__(self, logdir: Path | str) -> None:
         # Tensors are all there is: every kind of data is one when it has been read. 0: keep all.
         multiplexer = EventMultiplexer(size_guidance={tag_types.TENSORS: 0})
-        multiplexer.AddRunsFromDirectory(str(logdir))
+        # As AddRunsFromDirectory, but by name: the order of the file system shows in the HParams.
+        for directory in sorted(io_wrapper.GetLogdirSubdirectories(str(logdir))):
+            multiplexer.AddRun(directory, os.path.relpath(directory, logdir))
         multiplexer.Reload()
         flags = argparse.Namespace(
             logdir=str(logdir),

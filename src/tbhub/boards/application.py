@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import logging
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from google.protobuf.message import DecodeError
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of libraries that TensorBoard brings along
@@ -20,6 +24,23 @@ with warnings.catch_warnings():
     from tbhub.boards.profile import make_profile
     from tbhub.boards.projector import make_projector
     from tbhub.boards.provider import BoardProvider, Boards
+
+# It warns of its own answers and of paths there are not: nothing for whoever runs a host.
+logging.getLogger("tensorboard").setLevel(logging.ERROR)
+
+# What TensorBoard's plugins raise over requests, and sometimes data, they did not expect.
+_NOT_FORESEEN = (
+    AttributeError,
+    DecodeError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    re.error,
+)
+
+logger = logging.getLogger("tbhub")
 
 # Reads a log directory of its own, which no board has.
 _LEFT_OUT = {"DebuggerV2Plugin"}
@@ -46,7 +67,23 @@ class Application:
         flags = argparse.Namespace(
             logdir="", logdir_spec="", path_prefix="", window_title="", samples_per_plugin={}
         )
-        self.wsgi = application.TensorBoardWSGIApp(flags, plugins, BoardProvider(boards))
+        self._tensorboard = application.TensorBoardWSGIApp(flags, plugins, BoardProvider(boards))
+
+    def wsgi(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Answers a request, with a reason where a plugin only raises."""
+        try:
+            found: Iterable[bytes] = self._tensorboard(environ, start_response)
+            return found
+        except _NOT_FORESEEN as error:
+            path = environ["PATH_INFO"]
+            logger.debug("%s %r failed", environ["REQUEST_METHOD"], path, exc_info=True)
+            headers = [
+                ("Content-Type", "text/plain; charset=utf-8"),
+                ("X-Content-Type-Options", "nosniff"),
+            ]
+            start_response("400 Bad Request", headers)
+            kind = type(error).__name__
+            return [f"this cannot be answered: is a parameter wrong? ({kind})".encode()]
 
     def _profile(self, context: Any) -> Any:
         """The profile plugin, or TensorBoard's page that says how to install it."""

@@ -76,9 +76,7 @@ class ShownRun(Protocol):
     def points(self, tag: str) -> Part | None: ...
     def extent(self, tag: str) -> tuple[int, float]: ...
     def last(self, tag: str) -> tuple[int, float, float] | None: ...
-    def longest(
-        self, tag: str, blobs: Sequence[Blob], size_of: Callable[[Blob], int]
-    ) -> int: ...
+    def longest(self, tag: str, blobs: Sequence[Blob], size_of: Callable[[Blob], int]) -> int: ...
 
 
 class LoggedRun:
@@ -131,11 +129,9 @@ class LoggedRun:
     def longest(self, tag: str, blobs: Sequence[Blob], size_of: Callable[[Blob], int]) -> int:
         """How many blobs its longest sequence has; only those that are new are looked into."""
         seen, last, longest = self._longest.get(tag, (0, None, 0))
-        if not (seen <= len(blobs) and (seen == 0 or blobs[seen - 1] == last)):
+        if seen and (seen > len(blobs) or blobs[seen - 1] != last):
             seen, longest = 0, 0  # the run was logged anew
-        longest = max(map(size_of, blobs[seen:]), default=0) if seen == 0 else max(
-            [longest, *map(size_of, blobs[seen:])]
-        )
+        longest = max([longest, *map(size_of, blobs[seen:])])
         if blobs:
             self._longest[tag] = (len(blobs), blobs[-1], longest)
         return longest
@@ -300,8 +296,9 @@ class Board:
             self._namer.forget(key)
         # All have their place at once, so that it does not depend on which is read first.
         fresh = [entry for entry in entries if entry.key not in self._orders]
-        for entry in sorted(fresh, key=lambda entry: (entry.log.started, entry.path)):
+        for entry in sorted(fresh, key=lambda entry: (entry.log.started, entry.whole_path)):
             self._orders[entry.key] = self._next_order()
+        entries.sort(key=lambda entry: self._orders[entry.key])
         if self._wants_hparams:
             entries = [entry for entry in entries if entry.log.version > 0]
         for entry in entries:
@@ -422,15 +419,19 @@ class _State:
 class _Entry:
     """A run of a source, about to be named."""
 
-    def __init__(
-        self, followed: _Followed, path: str, log: RunLog, siblings: _Siblings
-    ) -> None:
+    def __init__(self, followed: _Followed, path: str, log: RunLog, siblings: _Siblings) -> None:
         self.source = followed.source
         self.path = path
         self.log = log
         self.key = f"{followed.number}:{log.path}"
         self._followed = followed
         self._siblings = siblings
+
+    @property
+    def whole_path(self) -> str:
+        """Its path with the name of its source."""
+        plain = "" if self.path == "." else self.path
+        return "/".join(filter(None, (self.source.name, plain))) or "."
 
     def fields(self, whole: bool) -> RunFields:
         """What its name can be made of; `{run}` is the whole path where there is no template."""
@@ -447,7 +448,7 @@ class _Entry:
             prefix = f"{source.name}/" if source.name else ""
             columns["run"], columns["logdir"] = (prefix + run).rstrip("/") or ".", logdir
             owner = f"{self._followed.number}:{run}"
-        columns["path"] = "/".join(filter(None, (source.name, plain))) or "."
+        columns["path"] = self.whole_path
         columns.update(source.columns)
         if whole:
             columns["run"] = columns["path"]

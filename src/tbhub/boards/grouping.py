@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from tbhub.boards.kinds import About, RunIndex
 from tbhub.catalog.templates import RunFields, clean_name
 from tbhub.series.column import Part
-from tbhub.series.group import Band, GroupBy, aggregate
+from tbhub.series.file_content import Blob
+from tbhub.series.group import Band, GroupBy, Key, aggregate
 from tbhub.series.run_log import RunView
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class GroupedRun:
         _, _, step, wall_time = points.ends
         return step, wall_time, float(points.values[-1])
 
-    def longest(self, tag: str, count: Callable[[], int]) -> int:
+    def longest(self, tag: str, blobs: Sequence[Blob], size_of: Callable[[Blob], int]) -> int:
         """A group has no blobs."""
         return 0
 
@@ -124,14 +125,14 @@ def group_runs(
     members: Iterable[tuple[RunFields, LoggedRun]],
     taken: set[str],
     order: Callable[[str], int],
-    known: dict[str, Group],
+    known: dict[Hashable, Group],
 ) -> Grouped:
     """Puts runs into groups; a run's sub-directories (train, test) are grouped apart.
 
     Names that are taken are numbered. `order` gives a group its place, the same one every time.
     `known` remembers groups, whose statistics are kept as long as their members are the same.
     """
-    groups: dict[str, list[LoggedRun]] = {}
+    groups: dict[tuple[Key, str], list[LoggedRun]] = {}
     left_out: list[LoggedRun] = []
     for fields, run in members:
         key = by.key(fields.hparams, fields.columns)
@@ -139,18 +140,20 @@ def group_runs(
             left_out.append(run)
             continue
         logdir = str(fields.columns.get("logdir", ""))
-        label = "/".join(filter(None, (by.label(key), logdir)))
-        groups.setdefault(clean_name(label), []).append(run)
+        groups.setdefault((key, logdir), []).append(run)
+    for gone in known.keys() - groups.keys():
+        del known[gone]
     runs: dict[str, GroupedRun] = {}
-    for label, group_members in groups.items():
-        group = known.get(label)
+    for (key, logdir), group_members in groups.items():
+        group = known.get((key, logdir))
         if group is None or group.members != tuple(group_members):
-            group = known[label] = Group(group_members)
+            group = known[key, logdir] = Group(group_members)
+        label = clean_name("/".join(filter(None, (by.label(key), logdir))))
         base, number = label, 1
-        while any(f"{base}/{line}" in taken for line in LINES):
+        while any(f"{base}/{line}" in taken or f"{base}/{line}" in runs for line in LINES):
             number += 1
             base = f"{label}_{number}"
         for line in LINES:
             name = f"{base}/{line}"
-            runs[name] = GroupedRun(name, order(f"group:{name}"), group, line)
+            runs[name] = GroupedRun(name, order(name), group, line)
     return Grouped(runs, left_out)

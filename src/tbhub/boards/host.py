@@ -16,7 +16,9 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import orjson
 
@@ -24,7 +26,16 @@ from tbhub.boards.assets import Asset, Assets
 from tbhub.boards.board import Board, BoardOptions
 from tbhub.boards.compression import compressed
 from tbhub.boards.live import events
-from tbhub.boards.wsgi import Headers, Receive, Response, Scope, Send, call, read_body
+from tbhub.boards.wsgi import (
+    Headers,
+    Message,
+    Receive,
+    Response,
+    Scope,
+    Send,
+    call,
+    read_body,
+)
 from tbhub.series.follower import Follower
 
 if TYPE_CHECKING:
@@ -32,6 +43,7 @@ if TYPE_CHECKING:
 
 _MAX_BODY = 64 << 20
 _THREADS = 16
+_METHODS = ("GET", "HEAD", "POST")
 _BOARD_HEADER = "HTTP_TENSORBOARD_EXPERIMENT_ID"
 _PROJECTOR_PAGE = "data/plugin/projector/projector_binary.html"
 _DEFAULT_EXPERIMENT = "experiment/defaultExperimentId/"
@@ -110,14 +122,25 @@ class Host:
         """Answers a request."""
         if scope["type"] != "http":
             return
+        started = False
+
+        async def note_and_send(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
         try:
-            await self._answer(scope, receive, send)
+            await self._answer(scope, receive, note_and_send)
         except Exception:
-            logger.exception("%s %s failed", scope["method"], scope["path"])
-            await _text(500, "internal error: see the log of tbhub").send(send)
+            logger.exception("%s %r failed", scope["method"], scope["path"])
+            if not started:
+                await _text(500, "internal error: see the log of tbhub").send(send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
+        if scope["method"] not in _METHODS:
+            await _text(405, "GET, HEAD or POST").send(send)
+            return
         if not path.startswith(self._prefix + "/"):
             here = path == self._prefix and self._single is not None
             response = _redirect(path + "/") if here else _text(404, f"not below {self._prefix}/")
@@ -150,10 +173,12 @@ class Host:
         # The Angular half of the page names an experiment, the other half does not.
         while path.startswith(_DEFAULT_EXPERIMENT):
             path = path.removeprefix(_DEFAULT_EXPERIMENT)
-        if path in ("", "index.html"):
+        if scope["method"] == "POST" and not path.startswith("data/"):
+            await _text(405, "GET or HEAD").send(send)
+        elif path in ("", "index.html"):
             await _asset(self._page(board), scope, "no-cache").send(send)
         elif path == "tbhub/events":
-            await self._stream(board, receive, send)
+            await self._stream(board, scope, receive, send)
         elif path == "tbhub/scalars":
             await self._in_thread(_range_query, board, scope, send=send)
         elif path == "data/environment":
@@ -231,24 +256,29 @@ class Host:
         response = await loop.run_in_executor(self._pool, work, *arguments)
         await response.send(send)
 
-    async def _stream(self, board: Board, receive: Receive, send: Send) -> None:
+    async def _stream(self, board: Board, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = [
             (b"content-type", b"text/event-stream"),
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        gone = asyncio.create_task(_until_gone(receive))
-        stream = events(board, self._closing)
-        try:
-            async for chunk in stream:
-                if gone.done():
-                    return
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        finally:
-            gone.cancel()
-            await stream.aclose()  # type: ignore[attr-defined]
+        if scope["method"] != "HEAD":
+            gone = asyncio.create_task(_until_gone(receive))
+            sending = asyncio.create_task(self._send_events(board, send))
+            try:
+                await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                gone.cancel()
+                sending.cancel()
+            with suppress(asyncio.CancelledError):
+                await sending
         await send({"type": "http.response.body", "body": b""})
+
+    async def _send_events(self, board: Board, send: Send) -> None:
+        async with aclosing(events(board, self._closing)) as stream:
+            async for chunk in stream:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 
 async def _until_gone(receive: Receive) -> None:
@@ -319,4 +349,4 @@ def _json_bytes(status: int, body: bytes) -> Response:
 
 def _redirect(path: str) -> Response:
     # Relative to the host alone: a path that begins with two slashes would name another host.
-    return Response(301, [(b"location", ("/" + path.lstrip("/")).encode())], b"")
+    return Response(301, [(b"location", ("/" + quote(path.lstrip("/"))).encode())], b"")

@@ -7,7 +7,7 @@ in between (sleep, a lost connection) is thereby made up for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any
 
@@ -30,7 +30,7 @@ def state_of(board: Board) -> dict[str, Any]:
     }
 
 
-async def events(board: Board, closing: asyncio.Event) -> AsyncIterator[bytes]:
+async def events(board: Board, closing: asyncio.Event) -> AsyncGenerator[bytes]:
     """The stream of one page, until it goes or the host closes."""
     loop = asyncio.get_running_loop()
     news = asyncio.Event()

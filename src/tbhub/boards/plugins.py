@@ -27,7 +27,15 @@ from tbhub.series.downsample import downsample
 
 _KEPT_BYTES = 64 << 20
 
-as_wsgi: Callable[[Callable[..., Any]], Any] = wrappers.Request.application
+
+class Request(wrappers.Request):
+    """A request whose size the host has bounded: forms name as many runs as a board has."""
+
+    max_form_memory_size = None
+    max_form_parts = 1 << 30
+
+
+as_wsgi: Callable[[Callable[..., Any]], Any] = Request.application
 
 
 class Fragments:

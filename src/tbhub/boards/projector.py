@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import threading
 import time
@@ -15,6 +16,8 @@ from tbhub.boards.board import Board
 from tbhub.boards.per_board import PerBoard
 
 _LOOK_SECONDS = 5.0
+
+logger = logging.getLogger("tbhub")
 
 
 def make_projector(context: Any) -> PerBoard:
@@ -60,10 +63,26 @@ class _Projector(projector_plugin.ProjectorPlugin):  # type: ignore[misc]
         pairs = list(run_paths.items())
         self._append_plugin_asset_directories(pairs)
         if changed or projector_plugin._latest_checkpoints_changed(self._configs, pairs):
-            self.readers: dict[str, Any] = {}
-            self._configs: dict[str, Any]
-            self._configs, self.config_fpaths = self._read_latest_config_files(pairs)
-            self._augment_configs_with_checkpoint_info()
+            self._read_configs(pairs)
+
+    def _read_configs(self, pairs: list[tuple[str, str]]) -> None:
+        """Each by itself: a config that cannot be read hides no other's, and is tried again."""
+        self.readers: dict[str, Any] = {}
+        configs: dict[str, Any] = {}
+        paths: dict[str, str] = {}
+        for run, directory in pairs:
+            try:
+                self._configs, self.config_fpaths = self._read_latest_config_files(
+                    [(run, directory)]
+                )
+                self._augment_configs_with_checkpoint_info()
+            except Exception as error:  # of protobuf, numpy and TensorBoard's file system
+                logger.warning("embeddings in %r cannot be shown: %s", directory, error)
+                self._run_paths = {}
+                continue
+            configs.update(self._configs)
+            paths.update(self.config_fpaths)
+        self._configs, self.config_fpaths = configs, paths
 
 
 def _has_config(directory: str) -> bool:

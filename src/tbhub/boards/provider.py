@@ -140,9 +140,11 @@ class BoardProvider(provider.DataProvider):  # type: ignore[misc]
     ) -> dict[str, dict[str, Any]]:
         board = self.board(experiment_id)
         found = _each_other(board, plugin_name, TENSOR, run_tag_filter, _tensor_series)
-        if plugin_name == "hparams":
+        if plugin_name == "hparams" and _wants(run_tag_filter, "tags", SESSION_START_TAG):
             for name, content in board.given_hparams.items():
-                if SESSION_START_TAG not in found.get(name, {}):
+                if _wants(run_tag_filter, "runs", name) and (
+                    SESSION_START_TAG not in found.get(name, {})
+                ):
                     found.setdefault(name, {})[SESSION_START_TAG] = provider.TensorTimeSeries(
                         max_step=0,
                         max_wall_time=0.0,
@@ -278,6 +280,11 @@ def _last_scalar(run: ShownRun, tag: str) -> Any:
     return provider.ScalarDatum(step=step, wall_time=wall_time, value=value)
 
 
+def _wants(run_tag_filter: Any, kind: str, name: str) -> bool:
+    wanted = None if run_tag_filter is None else getattr(run_tag_filter, kind)
+    return wanted is None or name in wanted
+
+
 def _chosen_runs(board: Board, run_tag_filter: Any) -> Iterator[tuple[str, ShownRun]]:
     wanted = None if run_tag_filter is None else run_tag_filter.runs
     if wanted is None:
@@ -334,15 +341,11 @@ def _blob_series(run: ShownRun, tag: str, entry: Entry) -> Any:
     return provider.BlobSequenceTimeSeries(
         max_step=max(blob.step for blob in blobs),
         max_wall_time=max(blob.wall_time for blob in blobs),
-        max_length=run.longest(tag, lambda: _longest(blobs, entry)),
+        max_length=run.longest(tag, blobs, lambda blob: _try(size_of, blob, entry) or 0),
         plugin_content=entry.about.content,
         description=entry.about.description,
         display_name=entry.about.display_name,
     )
-
-
-def _longest(blobs: tuple[Blob, ...], entry: Entry) -> int:
-    return max((_try(size_of, blob, entry) or 0 for blob in blobs), default=0)
 
 
 def _try(read: Callable[[Blob, Entry], Any], blob: Blob, entry: Entry) -> Any:

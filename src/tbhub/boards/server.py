@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
+import threading
+from contextlib import suppress
 
 import uvicorn
 
@@ -11,11 +14,15 @@ from tbhub.boards.host import Host
 
 
 def serve(host: Host, server: socket.socket) -> None:
-    """Serves until interrupted."""
-    asyncio.run(_serve(host, server))
+    """Serves until interrupted; being told to end (SIGTERM) is as good."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        asyncio.run(make_server(host).serve(sockets=[server]))
 
 
-async def _serve(host: Host, server: socket.socket) -> None:
+def make_server(host: Host) -> uvicorn.Server:
+    """The server of a host, about to be run."""
     config = uvicorn.Config(
         host,
         http="httptools",
@@ -28,8 +35,7 @@ async def _serve(host: Host, server: socket.socket) -> None:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=1,
     )
-    running = _Server(config, host)
-    await running.serve(sockets=[server])
+    return _Server(config, host)
 
 
 class _Server(uvicorn.Server):

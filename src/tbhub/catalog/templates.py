@@ -6,7 +6,8 @@ no column is called so). ``{{`` and ``}}`` are braces. Values are written like t
 - Floats as Microsoft XT writes them: ``.01``, ``-.5``, ``1``, ``1e-05``; never rounded.
 - Booleans, whole numbers and text as Python prints them, lists as ``1,2``, mappings as ``a=1,b=2``.
 - None, or nothing at all, as ``NA``, which is reported. Empty text is a value.
-- At most 200 characters; what is longer ends in ``…``.
+- At most 200 characters; what is longer ends in ``…``, but for paths: what lies below a run must
+  still be seen to.
 - A slash is kept in ``{run}`` and ``{logdir}``, which are paths, and is ``%2F`` in everything else:
   TensorBoard takes a run for part of another if its name goes on with a slash, and a value must
   not bring that about.
@@ -328,10 +329,11 @@ def _render(template: Template, run: RunFields) -> tuple[list[str], tuple[str, .
         if value is None:
             missing.append(part.name)
         text = _format(value)
-        if len(text) > MAX_VALUE:
-            text = text[: MAX_VALUE - 1] + "…"
-        is_path = part.name in _PATHS and part.name in run.columns
-        texts.append(text if is_path else text.replace("/", "%2F"))
+        if part.name not in _PATHS or part.name not in run.columns:
+            if len(text) > MAX_VALUE:
+                text = text[: MAX_VALUE - 1] + "…"
+            text = text.replace("/", "%2F")
+        texts.append(text)
     return texts, tuple(dict.fromkeys(missing))
 
 

@@ -135,10 +135,11 @@ def view(
     prefix = "/" + path_prefix.strip("/") if path_prefix.strip("/") else ""
     budget = _size(memory) if memory else None
     number = _port(port)
-    address = "::" if bind_all else host or "localhost"
+    _check_names(name_template, group_by)
 
-    from tbhub.boards.sockets import listen
+    from tbhub.boards.sockets import ALL, listen
 
+    address = ALL if bind_all else host or "localhost"
     socket = listen(address, number)
     shown = _host_name() if bind_all else address
     shown = f"[{shown}]" if ":" in shown else shown
@@ -215,11 +216,24 @@ def _load_and_tell(board: Board, follower: Follower, sources: list[Source], as_j
         return
     end = "\r\x1b[K" if live else ""
     if runs:
-        print(f"{end}{len(runs):,} runs read in {seconds:.1f} s", file=sys.stderr)
+        plural = "s" * (len(runs) != 1)
+        print(f"{end}{len(runs):,} run{plural} read in {seconds:.1f} s", file=sys.stderr)
     else:
         print(f"{end}no runs yet; they are shown as soon as there are any", file=sys.stderr)
     for notice in board.notices():
         print(f"tbhub: {notice.text}", file=sys.stderr)
+
+
+def _check_names(name_template: str | None, group_by: str | None) -> None:
+    """What cannot be understood is told before anything runs."""
+    if name_template:
+        from tbhub.catalog.templates import parse_template
+
+        parse_template(name_template)
+    if group_by:
+        from tbhub.series.group import parse_group_by
+
+        parse_group_by(group_by)
 
 
 def _port(text: str | None) -> int | None:
@@ -238,11 +252,13 @@ def _size(text: str) -> int:
     units = {"K": 10, "M": 20, "G": 30, "T": 40}
     upper = text.strip().upper().removesuffix("B").removesuffix("I")
     try:
-        if upper[-1:] in units:
-            return int(float(upper[:-1]) * (1 << units[upper[-1]]))
-        return int(upper)
-    except ValueError:
-        raise ValueError(f"--memory {text}: write for example 512M or 4G") from None
+        unit = units.get(upper[-1:])
+        size = int(upper) if unit is None else int(float(upper[:-1]) * (1 << unit))
+    except (ValueError, OverflowError):
+        size = -1
+    if size < 0:
+        raise ValueError(f"--memory {text}: write for example 512M or 4G")
+    return size
 
 
 def _samples_of(text: str | None) -> int | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tbhub._kernel import Decoder
-from tbhub.series.column import Column, append, before
+from tbhub.series import column
+from tbhub.series.column import Column
 
 PIECE = 64 << 20
 
@@ -36,6 +37,14 @@ class Blob:
         return data
 
 
+class Counts(NamedTuple):
+    """What a decoder counts, of the part of a file before it began."""
+
+    events: int = 0
+    skipped: int = 0
+    damages: Mapping[str, int] = {}
+
+
 @dataclass(frozen=True)
 class FileContent:
     """Everything in one file, in the order it was written. Never changed: it is replaced."""
@@ -54,19 +63,29 @@ class FileContent:
     file_version: int = 2
     last_step: int = 0
 
-    def with_more(self, decoder: Decoder) -> FileContent:
-        """This content and what the decoder has found since it was last drained."""
+    @property
+    def counts(self) -> Counts:
+        """What a decoder that goes on from here has to add to."""
+        return Counts(self.events, self.skipped, self.damage_counts)
+
+    def with_more(self, decoder: Decoder, before: Counts) -> FileContent:
+        """This content and what the decoder has found since it was last drained.
+
+        Args:
+            decoder: Has read on in this file.
+            before: What was counted before the decoder began.
+        """
         fresh, index, purges = decoder.drain()
         columns = dict(self.columns)
         blobs = dict(self.blobs)
         for step, tag in purges:
             for name in list(columns) if tag is None else [tag]:
-                columns[name] = before(columns.get(name, ()), step)
+                columns[name] = column.before(columns.get(name, ()), step)
             for name in list(blobs) if tag is None else [tag]:
                 blobs[name] = tuple(blob for blob in blobs.get(name, ()) if blob.step < step)
         for name, points in fresh:
             earlier = columns.get(name)
-            columns[name] = append(earlier, points, self.stored) if earlier else (points,)
+            columns[name] = column.append(earlier, points, self.stored) if earlier else (points,)
         if index is not None:
             for name, group in _blobs(self.path, index).items():
                 blobs[name] = (*blobs.get(name, ()), *group)
@@ -80,7 +99,10 @@ class FileContent:
             purges=(*self.purges, *purges),
             plugins=decoder.plugins(),
             size=decoder.offset,
+            events=before.events + decoder.events,
             pending=decoder.pending,
+            skipped=before.skipped + decoder.over_limit,
+            damage_counts=_added(before.damages, decoder.damage_counts),
             file_version=decoder.file_version,
             last_step=decoder.last_step,
         )
@@ -91,15 +113,16 @@ def read_content(path: str, advance: Callable[[int], None]) -> FileContent:
     decoder = Decoder()
     at_end = False
     while not at_end:
-        before = decoder.offset
+        start = decoder.offset
         at_end = decoder.read_file(path, PIECE) < PIECE
-        advance(decoder.offset - before)
-    return replace(
-        FileContent(path).with_more(decoder),
-        events=decoder.events,
-        skipped=decoder.over_limit,
-        damage_counts=decoder.damage_counts,
-    )
+        advance(decoder.offset - start)
+    return FileContent(path).with_more(decoder, Counts())
+
+
+def _added(some: Mapping[str, int], more: dict[str, int]) -> Mapping[str, int]:
+    if not some:
+        return more
+    return {kind: some.get(kind, 0) + more.get(kind, 0) for kind in {**some, **more}}
 
 
 def _blobs(path: str, index: Any) -> dict[str, list[Blob]]:

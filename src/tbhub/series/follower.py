@@ -117,7 +117,7 @@ class Follower:
         path = os.path.abspath(os.path.expanduser(path))
         root = Root(path, on_change)
         root.folders = Folders(
-            path, lambda folder: self._watch(root, folder), lambda left: self._unwatch(root, left)
+            path, lambda folder: self._enter(root, folder), lambda left: self._unwatch(root, left)
         )
         with self._lock:
             self._roots.append(root)
@@ -199,6 +199,13 @@ class Follower:
             root.problems = problems
             news = True
         return news
+
+    def _enter(self, root: Root, path: str) -> None:
+        """A directory that is new, or another one under a name that is not."""
+        self._watch(root, path)
+        log = self._logs.get(path)
+        if log is not None:
+            self._schedule(log)
 
     def _watch(self, root: Root, path: str) -> None:
         if self._watcher.add(path):

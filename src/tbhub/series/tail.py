@@ -10,14 +10,12 @@ from __future__ import annotations
 import enum
 import os
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 from tbhub._kernel import Decoder
 from tbhub.series.cache import ColumnCache, StoredColumn, checksums
 from tbhub.series.column import Column
-from tbhub.series.file_content import PIECE, FileContent
+from tbhub.series.file_content import PIECE, Counts, FileContent
 
 _REMEMBERED = 64  # bytes before a place we have come to
 _IDLE_SECONDS = 60
@@ -43,7 +41,7 @@ class Tail:
         self._cache = cache
         self._trust_cache = trust_cache
         self._decoder: Decoder | None = None
-        self._before = self.content  # what the decoder goes on from, without columns
+        self._before = Counts()  # what had been counted when the decoder began
         self._status: os.stat_result | None = None
         self._last_bytes = (b"", b"")  # of the whole records, and of what waits behind them
 
@@ -97,11 +95,14 @@ class Tail:
         end, pending = self.content.size, self.content.pending
         whole = min(end - pending, _REMEMBERED)
         waiting = min(pending, _REMEMBERED)
-        with open(self.path, "rb") as file:
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
             return (
-                os.pread(file.fileno(), whole, end - pending - whole),
-                os.pread(file.fileno(), waiting, end - waiting),
+                os.pread(descriptor, whole, end - pending - whole),
+                os.pread(descriptor, waiting, end - waiting) if waiting else b"",
             )
+        finally:
+            os.close(descriptor)
 
     def _begin(self, content: FileContent) -> None:
         self.content = content
@@ -114,22 +115,15 @@ class Tail:
     def _read(self, end: int) -> int:
         """Reads up to an offset, at most a piece; returns by how much we have come further."""
         if self._decoder is None:
-            self._before = replace(self.content, columns={}, blobs={})
+            self._before = self.content.counts
             self._decoder = _decoder_after(self.content)
         decoder = self._decoder
         start = self.content.size
         # The decoder may go back to where the last whole record ended.
         decoder.read_file(self.path, min(PIECE, max(0, end - decoder.offset + decoder.pending)))
-        before = self.content
-        grown = before.with_more(decoder)
-        self.heap += _fresh_bytes(before, grown)
-        counts = Counter(self._before.damage_counts) + Counter(decoder.damage_counts)
-        self.content = replace(
-            grown,
-            events=self._before.events + decoder.events,
-            skipped=self._before.skipped + decoder.over_limit,
-            damage_counts=dict(counts),
-        )
+        grown = self.content.with_more(decoder, self._before)
+        self.heap += _fresh_bytes(self.content, grown)
+        self.content = grown
         self._last_bytes = self._read_last_bytes()
         return self.content.size - start
 
