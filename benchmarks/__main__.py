@@ -104,7 +104,8 @@ def _write(rows: list[Row], repeats: int, slow_repeats: int) -> None:
         "Written by `make bench`; do not edit. Both sides run in the same session, each time in a",
         f"fresh process; CPU time, median of {repeats} ({slow_repeats} for the Rust server, one",
         "for the Python reader). Loading is measured at the second load of a process, memory",
-        "before `.steps` is asked for. Trust the ratios: machines are noisy.",
+        "before `.steps` is asked for. Boards are measured in wall time, as their users wait for",
+        f"them, median of {slow_repeats} or 2. Trust the ratios: machines are noisy.",
         "",
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
         f"crc32c by {crc32c_implementation}; {packages}.",

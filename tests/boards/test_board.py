@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from support.endpoints import PLUGIN, STATUSES
-from support.live import append, eventually, record, scalar
+from support.live import PATIENCE, append, eventually, record, scalar
 from support.ours import Ours
 from tbhub import SummaryWriter
 from tbhub.boards.board import Board, BoardOptions, Source, split_logdir
 from tbhub.catalog.templates import TemplateError
+from tbhub.series.follower import Follower
 from tbhub.series.group import GroupByError
 
 
@@ -281,6 +282,21 @@ def test_what_was_kept_of_a_board_that_is_gone_is_not_shown(tmp_path: Path) -> N
             ours.create("one", source(tmp_path / str(number)))
             ((point,),) = ours.series("loss").values()
             assert point["value"] == number
+
+
+def test_the_last_value_when_the_cache_was_deleted(tmp_path: Path) -> None:
+    with SummaryWriter(tmp_path / "run") as writer:
+        for step in range(100):
+            writer.add_scalar("loss", step, step, 1000.0)
+    follower = Follower(cache_dir=tmp_path / "cache")
+    board = Board("one", follower, BoardOptions())
+    board.add(source(tmp_path / "run"))
+    assert follower.wait_until_loaded(PATIENCE)
+    board.runs["."].view.log.store()
+    shutil.rmtree(tmp_path / "cache")
+    assert board.runs["."].last("loss") == (99, 1000, 99)
+    assert board.runs["."].extent("loss") == (99, 1000)
+    follower.close()
 
 
 def test_every_change_is_told_with_a_new_version(tmp_path: Path, board: Board) -> None:

@@ -320,7 +320,10 @@ def test_any_path(ours: Ours, path: str, query: bytes, method: str) -> None:
     if path == "tbhub/events":  # has no end
         return
     path = path.encode("utf-8", "replace").decode()
-    check(ours.request(method, "/" + path, query=query), (method, path, query))
+    answer = ours.request(method, "/" + path, query=query)
+    if method != "HEAD":
+        check(answer, (method, path, query))
+    assert answer[0] < 500
 
 
 @settings(max_examples=300, deadline=None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.endpoints import PLUGIN
@@ -33,6 +33,7 @@ def test_which_are_kept(size: int, count: int | None, kept: list[int]) -> None:
     assert list(evenly(range(size), count)) == kept
 
 
+@settings(deadline=None)
 @given(st.integers(0, 300), st.integers(2, 300))
 def test_ends_and_distances(size: int, count: int) -> None:
     kept = list(evenly(range(size), count))

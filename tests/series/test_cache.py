@@ -29,7 +29,6 @@ from support.live import (
     scalar,
     shown,
 )
-from tbhub.series import cache as cache_module
 from tbhub.series import tail as tail_module
 from tbhub.series.cache import CacheLostError, StoredColumn, default_cache_dir
 from tbhub.series.run_log import RunLog
@@ -131,9 +130,8 @@ def test_a_file_without_scalars(path: Path, directory: Path, offsets: list[int])
     assert offsets == [0]
 
 
-@pytest.mark.parametrize("idle", [False, True])
 def test_a_grown_file_goes_on_from_the_cache(
-    path: Path, directory: Path, offsets: list[int], idle: bool
+    path: Path, directory: Path, offsets: list[int]
 ) -> None:
     data = every_kind()
     cut = len(data) // 2
@@ -378,7 +376,6 @@ def test_a_write_that_failed_is_tried_again_after_a_while(
     monkeypatch.setattr(tail._cache, "_retry_at", 0)
     assert tail.store()
     assert tail._cache.problem is None
-    monkeypatch.setattr(cache_module, "_RETRY_SECONDS", 0)
 
 
 def test_no_cache_at_all(path: Path) -> None:

@@ -155,9 +155,7 @@ def test_a_directory_made_anew_is_followed(make: MakeFollower, root: Path) -> No
     check(followed)
 
 
-def test_a_root_that_goes_and_comes_back(
-    make: MakeFollower, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_root_that_goes_and_comes_back(make: MakeFollower, root: Path) -> None:
     follower = make()
     followed = follower.follow(str(root))
     for round_ in range(3):

@@ -43,6 +43,11 @@ class View:
         assert self.process.stdout is not None
         return self.process.stdout.readline()
 
+    def told(self) -> str:
+        """The next line it tells a person, on stderr."""
+        assert self.process.stderr is not None
+        return self.process.stderr.readline()
+
     def wait_until_loaded(self) -> dict[str, Any]:
         """What it says with ``--json`` when everything has been read."""
         found: dict[str, Any] = json.loads(self.line())

@@ -19,7 +19,8 @@ from typing import Protocol
 from tbhub.boards.grouping import Group, group_runs
 from tbhub.boards.kinds import RunIndex
 from tbhub.catalog.templates import Namer, RunFields, clean_name, missing_warning
-from tbhub.series.column import Part
+from tbhub.series.cache import CacheLostError
+from tbhub.series.column import Column, Part
 from tbhub.series.decode import hparams_from
 from tbhub.series.file_content import Blob
 from tbhub.series.follower import Follower, Root
@@ -123,8 +124,11 @@ class LoggedRun:
         columns = self.log.view.columns(tag)
         if not columns:
             return None
-        _, _, step, wall_time = columns[-1].ends
-        return step, wall_time, float(columns[-1].values[-1])
+        try:
+            return _last_of(columns[-1])
+        except CacheLostError:
+            points = self.log.view.points(tag)  # which reads the run again
+            return None if points is None else _last_of(points)
 
     def longest(self, tag: str, blobs: Sequence[Blob], size_of: Callable[[Blob], int]) -> int:
         """How many blobs its longest sequence has; only those that are new are looked into."""
@@ -135,6 +139,11 @@ class LoggedRun:
         if blobs:
             self._longest[tag] = (len(blobs), blobs[-1], longest)
         return longest
+
+
+def _last_of(column: Column) -> tuple[int, float, float]:
+    _, _, step, wall_time = column.ends
+    return step, wall_time, float(column.values[-1])
 
 
 def _logged_hparams(log: RunLog) -> Mapping[str, object]:

@@ -77,9 +77,12 @@ class GroupedRun:
         """The tags of its members."""
         stamp = self._group.stamp
         if self._index is None or self._index[0] != stamp:
-            tags = {tag: About(display_name=tag) for tag in sorted(self._group.tags())}
-            plugins = frozenset({"scalars"} if tags else ())
-            self._index = (stamp, RunIndex(tags, {}, plugins))
+            tags = self._group.tags()
+            index = self._index[1] if self._index else RunIndex()
+            if tags != index.scalars.keys():
+                scalars = {tag: About(display_name=tag) for tag in sorted(tags)}
+                index = RunIndex(scalars, {}, frozenset({"scalars"} if tags else ()))
+            self._index = (stamp, index)
         return self._index[1]
 
     @property

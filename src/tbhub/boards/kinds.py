@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 
@@ -26,10 +27,15 @@ class Entry:
     metadata: Any = None  # SummaryMetadata of the first value, as it was logged
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunIndex:
-    """The tags of a run by what they are."""
+    """The tags of a run by what they are; the same object as long as they are the same."""
 
     scalars: Mapping[str, About] = field(default_factory=dict)
     others: Mapping[str, Entry] = field(default_factory=dict)
     plugins: frozenset[str] = frozenset()
+
+    @cached_property
+    def described(self) -> Mapping[str, About]:
+        """The scalars that have a description."""
+        return {tag: about for tag, about in self.scalars.items() if about.description}

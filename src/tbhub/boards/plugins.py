@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -17,11 +18,13 @@ from tensorboard import errors, plugin_util
 from tensorboard.plugins.histogram import metadata as histogram_metadata
 from tensorboard.plugins.image import metadata as image_metadata
 from tensorboard.plugins.metrics import metrics_plugin
+from tensorboard.plugins.scalar import metadata as scalar_metadata
 from tensorboard.plugins.scalar import scalars_plugin
 from werkzeug import exceptions, wrappers
 
 from tbhub._kernel import points_to_json
 from tbhub.boards.board import Board, ShownRun
+from tbhub.boards.kinds import RunIndex
 from tbhub.boards.provider import BoardProvider
 from tbhub.series.downsample import downsample
 
@@ -88,6 +91,7 @@ class MetricsPlugin(metrics_plugin.MetricsPlugin):  # type: ignore[misc]
         super().__init__(context)
         self._provider: BoardProvider = context.data_provider
         self._fragments = fragments
+        self._tags = _OfIndex(_tags_json)
 
     @as_wsgi
     def _serve_time_series(self, request: wrappers.Request) -> Any:
@@ -122,9 +126,9 @@ class MetricsPlugin(metrics_plugin.MetricsPlugin):  # type: ignore[misc]
         # Scalars are many and rarely described; the rest is left to TensorBoard.
         rest = self._other_tags(context, experiment)
         runs = [
-            orjson.dumps(run.name) + b":" + self._fragments.get(("tags", run.stamp), _tags_of(run))
+            orjson.dumps(run.name) + b":" + self._tags.of(index)
             for run in board.runs.values()
-            if run.index.scalars
+            if (index := run.index).scalars
         ]
         descriptions = _described(board)
         return answer(
@@ -157,14 +161,27 @@ class MetricsPlugin(metrics_plugin.MetricsPlugin):  # type: ignore[misc]
         }
 
 
-def _tags_of(run: ShownRun) -> Callable[[], bytes]:
-    return lambda: orjson.dumps(sorted(run.index.scalars))
+class _OfIndex:
+    """Something about the tags of a run, made once for as long as they are the same."""
+
+    def __init__(self, make: Callable[[RunIndex], bytes]) -> None:
+        self._make = make
+        self._made: weakref.WeakKeyDictionary[RunIndex, bytes] = weakref.WeakKeyDictionary()
+
+    def of(self, index: RunIndex) -> bytes:
+        found = self._made.get(index)
+        if found is None:
+            found = self._made[index] = self._make(index)
+        return found
+
+
+def _tags_json(index: RunIndex) -> bytes:
+    return orjson.dumps(list(index.scalars))  # which are sorted
 
 
 def _described(board: Board) -> dict[str, str]:
     mapping = {
-        run.name: {tag: about for tag, about in run.index.scalars.items() if about.description}
-        for run in board.runs.values()
+        run.name: described for run in board.runs.values() if (described := run.index.described)
     }
     return dict(metrics_plugin._get_tag_to_description(mapping))
 
@@ -176,6 +193,31 @@ class ScalarsPlugin(scalars_plugin.ScalarsPlugin):  # type: ignore[misc]
         super().__init__(context)
         self._provider: BoardProvider = context.data_provider
         self._fragments = fragments
+        self._tags = _OfIndex(self._tags_json)
+
+    @as_wsgi
+    def tags_route(self, request: wrappers.Request) -> Any:
+        board = self._provider.board(plugin_util.experiment_id(request.environ))
+        runs = [
+            orjson.dumps(run.name) + b":" + self._tags.of(index)
+            for run in board.runs.values()
+            if (index := run.index).scalars
+        ]
+        return answer(b"{" + b",".join(runs) + b"}")
+
+    def _tags_json(self, index: RunIndex) -> bytes:
+        return orjson.dumps(
+            {
+                tag: {
+                    "displayName": about.display_name,
+                    "description": _html(about.description) if about.description else "",
+                }
+                for tag, about in index.scalars.items()
+                if self._version_checker.ok(
+                    scalar_metadata.parse_plugin_metadata(about.content).version, "", tag
+                )
+            }
+        )
 
     @as_wsgi
     def scalars_multirun_route(self, request: wrappers.Request) -> Any:
@@ -214,6 +256,10 @@ class ScalarsPlugin(scalars_plugin.ScalarsPlugin):  # type: ignore[misc]
             lines = ["Wall time,Step,Value", *(f"{w!r},{s},{v!r}" for w, s, v in rows), ""]
             return "\r\n".join(lines), "text/csv"
         return super().scalars_impl(ctx, tag, run, experiment, output_format)  # type: ignore[no-any-return]
+
+
+def _html(description: str) -> str:
+    return str(plugin_util.markdown_to_safe_html(description))
 
 
 def _requests(request: wrappers.Request) -> list[dict[str, Any]]:

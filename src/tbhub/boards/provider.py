@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from tensorboard import errors
 from tensorboard.data import provider
 
 from tbhub.boards.board import Board, ShownRun
-from tbhub.boards.kinds import Entry
+from tbhub.boards.kinds import About, Entry, RunIndex
 from tbhub.boards.run_index import BLOBS, TENSOR, blobs_of, size_of, tensor_of
 from tbhub.boards.sampling import evenly
 from tbhub.series.downsample import downsample as sample
@@ -39,6 +40,8 @@ class BoardProvider(provider.DataProvider):  # type: ignore[misc]
 
     def __init__(self, boards: Boards) -> None:
         self._boards = boards
+        self._series: weakref.WeakKeyDictionary[ShownRun, tuple[RunIndex, dict[str, Any]]]
+        self._series = weakref.WeakKeyDictionary()
 
     def __str__(self) -> str:
         return "tbhub"
@@ -82,12 +85,26 @@ class BoardProvider(provider.DataProvider):  # type: ignore[misc]
         plugin_name: str,
         run_tag_filter: Any = None,
     ) -> dict[str, dict[str, Any]]:
-        return self._each_scalar(
-            experiment_id,
-            plugin_name,
-            run_tag_filter,
-            lambda run, tag: _LazyScalarSeries(run, tag),
-        )
+        if plugin_name != "scalars":
+            return {}
+        result: dict[str, dict[str, Any]] = {}
+        for name, run in _chosen_runs(self.board(experiment_id), run_tag_filter):
+            series = self._scalar_series(run)
+            tags = None if run_tag_filter is None else run_tag_filter.tags
+            if tags is not None:
+                series = {tag: series[tag] for tag in tags if tag in series}
+            if series:
+                result[name] = series
+        return result
+
+    def _scalar_series(self, run: ShownRun) -> dict[str, Any]:
+        """All of a run, kept as long as its tags are the same: some plugins ask each time."""
+        index = run.index
+        known = self._series.get(run)
+        if known is None or known[0] is not index:
+            made = {tag: _LazyScalarSeries(run, tag, about) for tag, about in index.scalars.items()}
+            known = self._series[run] = (index, made)
+        return known[1]
 
     def read_scalars(
         self,
@@ -235,8 +252,7 @@ class _LazyScalarSeries(provider.ScalarTimeSeries):  # type: ignore[misc]
 
     __slots__ = ("_run", "_tag")
 
-    def __init__(self, run: ShownRun, tag: str) -> None:
-        about = run.index.scalars[tag]
+    def __init__(self, run: ShownRun, tag: str, about: About) -> None:
         super().__init__(
             max_step=None,
             max_wall_time=None,
@@ -244,16 +260,21 @@ class _LazyScalarSeries(provider.ScalarTimeSeries):  # type: ignore[misc]
             description=about.description,
             display_name=about.display_name,
         )
-        self._run = run
+        self._run = weakref.ref(run)  # which the series are kept by
         self._tag = tag
 
     @property
     def max_step(self) -> int:
-        return self._run.extent(self._tag)[0]
+        return self._extent[0]
 
     @property
     def max_wall_time(self) -> float:
-        return self._run.extent(self._tag)[1]
+        return self._extent[1]
+
+    @property
+    def _extent(self) -> tuple[int, float]:
+        run = self._run()
+        return (0, 0.0) if run is None else run.extent(self._tag)
 
 
 def _scalar_data(run: ShownRun, tag: str, count: int | None) -> list[Any] | None:

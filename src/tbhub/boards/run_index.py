@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from tensorboard.util import tensor_util
 
 from tbhub.boards.kinds import About, Entry, RunIndex
 from tbhub.series.file_content import Blob
-from tbhub.series.run_log import RunView
+from tbhub.series.run_log import RunLog, RunView
 
 # The numbers the kernel gives to what is not a scalar; see native/event.h.
 _IMAGE, _HISTOGRAM, _AUDIO, _TENSOR, _BARE, _OLD_HISTOGRAM, _GRAPH = 1, 2, 3, 4, 5, 6, 7
@@ -32,25 +34,53 @@ TENSOR = summary_pb2.DATA_CLASS_TENSOR
 BLOBS = summary_pb2.DATA_CLASS_BLOB_SEQUENCE
 
 
-_indexes: weakref.WeakKeyDictionary[RunView, RunIndex] = weakref.WeakKeyDictionary()
+@dataclass(frozen=True)
+class _Known:
+    """The index of a run, and what it was made from."""
+
+    view: weakref.ref[RunView]
+    tags: frozenset[str]
+    plugins: Mapping[str, tuple[str, bytes]]
+    blobs: Mapping[str, int]  # the kinds of the first ones, by tag
+    index: RunIndex
+
+
+_known: weakref.WeakKeyDictionary[RunLog, _Known] = weakref.WeakKeyDictionary()
 
 
 def index_of(view: RunView) -> RunIndex:
-    """The index of a view, made once."""
-    index = _indexes.get(view)
-    if index is None:
-        index = _indexes[view] = _make_index(view)
+    """The index of a view; the one of the view before it where only points are new."""
+    known = _known.get(view.log)
+    if known is not None and known.view() is view:
+        return known.index
+    tags, plugins, blobs = view.tags, view.plugins, _first_blobs(view)
+    kinds = {tag: blob.kind for tag, blob in blobs.items()}
+    if known is not None and (known.tags, known.plugins, known.blobs) == (tags, plugins, kinds):
+        index = known.index
+    else:
+        index = _make_index(tags, plugins, blobs)
+    _known[view.log] = _Known(weakref.ref(view), tags, plugins, kinds, index)
     return index
 
 
-def _make_index(view: RunView) -> RunIndex:
-    plugins = view.plugins
-    scalars = {tag: _about_scalar(tag, plugins.get(tag)) for tag in sorted(view.tags)}
-    others: dict[str, Entry] = {}
+def _first_blobs(view: RunView) -> dict[str, Blob]:
+    """By the tag they are shown under."""
+    found = {}
     for tag in sorted(view.blob_tags):
         shown = graph_metadata.RUN_GRAPH_NAME if tag == "" else tag
         blobs = blobs_of(view, shown)
-        entry = _entry(blobs[0], plugins.get(tag)) if blobs else None
+        if blobs:
+            found[shown] = blobs[0]
+    return found
+
+
+def _make_index(
+    tags: frozenset[str], plugins: Mapping[str, tuple[str, bytes]], blobs: Mapping[str, Blob]
+) -> RunIndex:
+    scalars = {tag: _about_scalar(tag, plugins.get(tag)) for tag in sorted(tags)}
+    others: dict[str, Entry] = {}
+    for shown, blob in blobs.items():
+        entry = _entry(blob, plugins.get(blob.tag))
         if entry is not None:
             others[shown] = entry
     names = {entry.plugin for entry in others.values()}

@@ -15,10 +15,16 @@ from tbhub.boards.host import Host
 
 def serve(host: Host, server: socket.socket) -> None:
     """Serves until interrupted; being told to end (SIGTERM) is as good."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
-        asyncio.run(make_server(host).serve(sockets=[server]))
+        asyncio.run(_serve(host, server))
+
+
+async def _serve(host: Host, server: socket.socket) -> None:
+    if threading.current_thread() is threading.main_thread():
+        # uvicorn takes them over, and sends the one that ended it once more.
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.default_int_handler)
+    await make_server(host).serve(sockets=[server])
 
 
 def make_server(host: Host) -> uvicorn.Server:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -137,6 +138,10 @@ def view(
     number = _port(port)
     _check_names(name_template, group_by)
 
+    # Until it serves, Ctrl-C ends it on the spot: a KeyboardInterrupt in the midst of an import may
+    # get lost.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     from tbhub.boards.sockets import ALL, listen
 
     address = ALL if bind_all else host or "localhost"
@@ -176,8 +181,6 @@ def view(
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
     try:
         serve(serving, socket)
-    except KeyboardInterrupt:
-        pass  # how one ends it
     finally:
         follower.close()
 
