@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -139,8 +139,9 @@ def children(pid: int) -> list[int]:
     """The processes a process has started, and those that they have."""
     found: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, path.read_text().split()):
-            found += [child, *children(child)]
+        with suppress(OSError):  # a thread that has just ended
+            for child in map(int, path.read_text().split()):
+                found += [child, *children(child)]
     return found
 
 
@@ -191,7 +192,6 @@ def wait_until_served(viewer: Viewer, runs: int, tags: int, points: int, tag: st
     Returns when the request was sent that showed everything, by time.time(): how long its answer
     takes is another question.
     """
-    viewer.get("/data/plugins_listing")  # answered when it has started
     polling = Polling()
 
     def has_tags() -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import tbhub
-from tbhub.cli.main import app
+from tbhub.cli.main import command_line
 
 ROOT = Path("runs/demo")
 STEPS = 2000
@@ -59,8 +59,8 @@ def show_media() -> None:
         corners /= np.linalg.norm(corners, axis=2, keepdims=True)
         colors = ((corners + 1) * 127).astype(np.uint8)
         writer.add_mesh("sphere", vertices=corners, colors=colors)
-        layout = {"training": {"loss and accuracy": ["Multiline", ["train/loss", "train/accuracy"]]}}
-        writer.add_custom_scalars(layout)
+        both = ["Multiline", ["train/loss", "train/accuracy"]]
+        writer.add_custom_scalars({"training": {"loss and accuracy": both}})
 
 
 def keep_training(stop: threading.Event) -> None:
@@ -89,7 +89,8 @@ def main() -> None:
     training = threading.Thread(target=keep_training, args=(stop,))
     training.start()
     try:
-        app(["view", str(ROOT), "--group-by", "all except seed, optimizer", "--title", "tbhub demo"])
+        options = ["--group-by", "all except seed, optimizer", "--title", "tbhub demo"]
+        command_line(["view"])(["view", str(ROOT), *options])
     finally:
         stop.set()
         training.join()

@@ -6,7 +6,7 @@ namespace tbhub {
 namespace {
 
 constexpr size_t kSmallPiece = size_t{32} << 10;
-constexpr size_t kBlockSize = size_t{64} << 20;
+constexpr size_t kBlockSize = size_t{8} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kAlignment = 64;
 

@@ -107,11 +107,7 @@ nb::tuple drain(Decoder& decoder) {
   std::vector<std::pair<const Tag*, Points>> collected;
   {
     Unlocked unlocked;
-    collected.reserve(decoder.fresh().size());
-    for (const uint32_t number : decoder.fresh()) {
-      Tag& tag = *decoder.tags()[number];
-      collected.emplace_back(&tag, tag.column.collect());
-    }
+    collected = decoder.collect();
   }
   nb::list columns;
   for (auto& [tag, points] : collected)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace tbhub {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 constexpr size_t kPointBytes = 24;  // room for a value of either width
 constexpr uint32_t kFirstChunk = 16;
 constexpr uint32_t kLargeChunk = 4096;
-constexpr size_t kPooledChunks = 256;  // 24 MiB
+constexpr size_t kPooledChunks = 64;  // 6 MiB
 
 // Large chunks a thread has used before. One pool per thread: no lock, which a fork could leave
 // taken. A chunk may be given back to another thread's pool than it came from.
@@ -137,16 +138,31 @@ bool Column::steps_are_even(int64_t& first, int64_t& stride) const {
   return true;
 }
 
-Points Column::collect() {
+Column::Packing Column::plan() {
   seal();
+  Packing packing;
+  for (const Chunk& chunk : chunks_) packing.size += chunk.size;
+  packing.is_even = steps_are_even(packing.first_step, packing.stride);
+  const size_t point_bytes = (packing.is_even ? 0 : sizeof(int64_t)) + sizeof(double) +
+                             (is_double_ ? sizeof(double) : sizeof(float));
+  packing.bytes = (packing.size * point_bytes + 7) / 8 * 8;
+  return packing;
+}
+
+Points Column::collect() {
+  const Packing packing = plan();
+  return collect(packing, allocate_piece(std::max<size_t>(1, packing.bytes)));
+}
+
+Points Column::collect(const Packing& packing, std::shared_ptr<uint8_t> memory) {
+  const bool even = packing.is_even;
   Points points;
-  for (const Chunk& chunk : chunks_) points.size += chunk.size;
+  points.size = packing.size;
+  points.first_step = packing.first_step;
+  points.stride = packing.stride;
   points.max_step = std::numeric_limits<int64_t>::min();
   points.max_wall_time = -std::numeric_limits<double>::infinity();
-  const bool even = steps_are_even(points.first_step, points.stride);
-  const size_t point_bytes =
-      (even ? 0 : sizeof(int64_t)) + sizeof(double) + (is_double_ ? sizeof(double) : sizeof(float));
-  points.memory = allocate_piece(std::max<size_t>(1, points.size * point_bytes));
+  points.memory = std::move(memory);
   auto* wall_times = reinterpret_cast<double*>(points.memory.get());
   auto* steps = reinterpret_cast<int64_t*>(wall_times + points.size);
   auto* doubles = reinterpret_cast<double*>(steps + (even ? 0 : points.size));

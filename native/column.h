@@ -64,7 +64,20 @@ class Column {
   // Drops every point whose step is at least `step`.
   void purge(int64_t step);
 
-  // All points pushed so far, in order; the column is empty afterwards.
+  // How the points pushed so far will be packed.
+  struct Packing {
+    size_t size = 0;
+    bool is_even = false;
+    int64_t first_step = 0;
+    int64_t stride = 0;
+    size_t bytes = 0;
+  };
+  Packing plan();
+
+  // All points pushed so far, in order, packed as planned into `memory`; the column is empty then.
+  // Columns that are collected together share one piece of memory: many small ones would otherwise
+  // each touch pages of their own.
+  Points collect(const Packing& packing, std::shared_ptr<uint8_t> memory);
   Points collect();
 
   void clear();

@@ -367,6 +367,27 @@ void Decoder::know_tag(std::string_view name, std::string_view plugin, std::stri
   tag_bytes_ += plugin.size() + metadata.size();
 }
 
+std::vector<std::pair<const Tag*, Points>> Decoder::collect() {
+  std::vector<Column::Packing> packings;
+  packings.reserve(fresh_.size());
+  size_t total = 0;
+  for (const uint32_t number : fresh_) {
+    packings.push_back(tags_[number]->column.plan());
+    total += packings.back().bytes;
+  }
+  const std::shared_ptr<uint8_t> memory = allocate_piece(std::max<size_t>(1, total));
+  std::vector<std::pair<const Tag*, Points>> collected;
+  collected.reserve(fresh_.size());
+  size_t used = 0;
+  for (size_t i = 0; i < fresh_.size(); ++i) {
+    Tag& tag = *tags_[fresh_[i]];
+    std::shared_ptr<uint8_t> part(memory, memory.get() + used);
+    used += packings[i].bytes;
+    collected.emplace_back(&tag, tag.column.collect(packings[i], std::move(part)));
+  }
+  return collected;
+}
+
 void Decoder::drained() {
   fresh_.clear();
   blobs_ = {};

@@ -110,6 +110,7 @@ class Decoder {
 
   // What came since the last drain; the caller collects the columns and then calls drained().
   const std::vector<uint32_t>& fresh() const { return fresh_; }
+  std::vector<std::pair<const Tag*, Points>> collect();
   BlobIndex& blobs() { return blobs_; }
   std::vector<Purge>& purges() { return purges_; }
   void drained();

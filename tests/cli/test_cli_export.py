@@ -24,14 +24,8 @@ import tbhub
 from support.oracle import event_files, read_scalars, same_points
 from tbhub import SummaryWriter
 from tbhub.cli import main
-from tbhub.cli.export import export
 
-PROGRAM = """
-from tbhub.cli import main
-from tbhub.cli.export import export
-main.app.command()(export)
-main.main()
-"""
+PROGRAM = "from tbhub.cli.main import main; main()"
 
 
 class Done(NamedTuple):
@@ -60,9 +54,6 @@ def points(rows: list[list[str]], run: str, tag: str) -> list[tuple[int, float]]
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Export:
     """Runs the command in this process, up to the exit code."""
-    if export not in [command.callback for command in main.app.registered_commands]:
-        monkeypatch.setattr(main.app, "registered_commands", list(main.app.registered_commands))
-        main.app.command()(export)
 
     def run_export(*arguments: object) -> Done:
         monkeypatch.setattr(sys, "argv", ["tbhub", "export", *map(str, arguments)])

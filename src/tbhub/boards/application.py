@@ -19,8 +19,9 @@ with warnings.catch_warnings():
     from tensorboard.plugins.core import core_plugin
     from tensorboard.plugins.profile_redirect import profile_redirect_plugin
 
+    from tbhub.boards.charts import Fragments
     from tbhub.boards.per_board import PerBoard
-    from tbhub.boards.plugins import Fragments, MetricsPlugin, ScalarsPlugin
+    from tbhub.boards.plugins import MetricsPlugin, ScalarsPlugin
     from tbhub.boards.profile import make_profile
     from tbhub.boards.projector import make_projector
     from tbhub.boards.provider import BoardProvider, Boards
@@ -49,9 +50,8 @@ _LEFT_OUT = {"DebuggerV2Plugin"}
 class Application:
     """TensorBoard's WSGI application on our provider."""
 
-    def __init__(self, boards: Boards) -> None:
+    def __init__(self, boards: Boards, fragments: Fragments) -> None:
         self._per_board: list[PerBoard] = []
-        fragments = Fragments()
         own: dict[str, Any] = {
             "CorePluginLoader": core_plugin.CorePluginLoader(include_debug_info=False),
             "MetricsPlugin": _Made(lambda context: MetricsPlugin(context, fragments)),

@@ -11,8 +11,9 @@ import functools
 import operator
 import os
 import threading
+import time
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -21,7 +22,6 @@ from tbhub.boards.kinds import RunIndex
 from tbhub.catalog.templates import Namer, RunFields, clean_name, missing_warning
 from tbhub.series.cache import CacheLostError
 from tbhub.series.column import Column, Part
-from tbhub.series.decode import hparams_from
 from tbhub.series.file_content import Blob
 from tbhub.series.follower import Follower, Root
 from tbhub.series.group import GroupBy, parse_group_by
@@ -71,6 +71,8 @@ class ShownRun(Protocol):
     @property
     def view(self) -> RunView: ...
     @property
+    def tags(self) -> Collection[str]: ...
+    @property
     def index(self) -> RunIndex: ...
     @property
     def stamp(self) -> Hashable: ...
@@ -93,6 +95,11 @@ class LoggedRun:
     def view(self) -> RunView:
         """What the run holds now."""
         return self.log.view
+
+    @property
+    def tags(self) -> Collection[str]:
+        """The tags with scalars."""
+        return self.log.view.tags
 
     @property
     def index(self) -> RunIndex:
@@ -153,6 +160,8 @@ def _logged_hparams(log: RunLog) -> Mapping[str, object]:
 
 @functools.lru_cache(maxsize=65536)
 def _hparams(metadata: bytes) -> Mapping[str, object]:
+    from tbhub.series.decode import hparams_from  # brings protobuf along
+
     try:
         return hparams_from(metadata)
     except Exception:  # protobuf's own DecodeError, by any implementation
@@ -173,7 +182,7 @@ class Board:
         self.id = board_id
         self.options = options
         self.samples = options.samples
-        self.version = 0
+        self.version = int(time.time() * 1000)  # grows, also from one start of the host to the next
         self._follower = follower
         self._sources: list[_Followed] = []
         self._numbers = 0
@@ -240,6 +249,10 @@ class Board:
         """There is news."""
         with self._version_lock:
             self.version += 1
+        self.tell()
+
+    def tell(self) -> None:
+        """Calls the listeners."""
         for listener in list(self._listeners):
             listener()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,11 @@ class GroupedRun:
     def view(self) -> RunView:
         """Of a member: a group has nothing but scalars."""
         return self._group.members[0].view
+
+    @property
+    def tags(self) -> Collection[str]:
+        """The tags of its members."""
+        return self.index.scalars
 
     @property
     def index(self) -> RunIndex:

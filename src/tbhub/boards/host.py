@@ -22,8 +22,10 @@ from urllib.parse import quote
 
 import orjson
 
+from tbhub.boards import charts
 from tbhub.boards.assets import Asset, Assets
 from tbhub.boards.board import Board, BoardOptions
+from tbhub.boards.charts import Fragments
 from tbhub.boards.compression import compressed
 from tbhub.boards.live import events
 from tbhub.boards.wsgi import (
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from tbhub.boards.application import Application
 
 _MAX_BODY = 64 << 20
+_MAX_FRAGMENTS = 128 << 20  # bytes of answers that are kept
 _THREADS = 16
 _METHODS = ("GET", "HEAD", "POST")
 _BOARD_HEADER = "HTTP_TENSORBOARD_EXPERIMENT_ID"
@@ -70,15 +73,22 @@ class Host:
         self._boards: dict[str, Board] = {}
         self._assets = Assets()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="tbhub-serve")
+        self._fragments = Fragments(min(_MAX_FRAGMENTS, follower.memory.budget // 2))
         self._application: Future[Application] = Future()
-        self._closing = asyncio.Event()
-        threading.Thread(target=self._import, name="tbhub-import", daemon=True).start()
+        self._importing = threading.Lock()
+        self._closing = False
 
-    def _import(self) -> None:
+    def _import(self) -> Future[Application]:
+        """Begins to import TensorBoard's application, once, when somebody looks at a board."""
+        if self._importing.acquire(blocking=False):
+            threading.Thread(target=self._do_import, name="tbhub-import", daemon=True).start()
+        return self._application
+
+    def _do_import(self) -> None:
         try:
             from tbhub.boards.application import Application
 
-            self._application.set_result(Application(self))
+            self._application.set_result(Application(self, self._fragments))
         except BaseException as error:
             self._application.set_exception(error)
 
@@ -86,11 +96,15 @@ class Host:
 
     def create(self, board_id: str, options: BoardOptions | None = None) -> Board:
         """A new, empty board."""
-        if board_id in self._boards:
-            raise ValueError(f"there is a board {board_id} already")
         board = Board(board_id, self.follower, options or BoardOptions())
-        self._boards[board_id] = board
+        self.show(board)
         return board
+
+    def show(self, board: Board) -> None:
+        """Serves a board from now on."""
+        if board.id in self._boards:
+            raise ValueError(f"there is a board {board.id} already")
+        self._boards[board.id] = board
 
     def get(self, board_id: str) -> Board | None:
         """The board of an id."""
@@ -109,11 +123,13 @@ class Host:
     @property
     def application(self) -> Application:
         """TensorBoard's application; waits until it is there."""
-        return self._application.result()
+        return self._import().result()
 
     def close(self) -> None:
         """Ends streams and threads."""
-        self._closing.set()
+        self._closing = True
+        for board in self._boards.values():
+            board.tell()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     # --- requests
@@ -200,6 +216,7 @@ class Host:
         return "static" if self._single is not None else "../../static"
 
     def _page(self, board: Board) -> Asset:
+        self._import()  # the page will want it as soon as its script has been evaluated
         return self._assets.index(
             board=board.id,
             static_root=self._static_root,
@@ -234,22 +251,47 @@ class Host:
         if body is None:
             await _text(413, f"a request may have {_MAX_BODY >> 20} MB").send(send)
             return
-        application = await asyncio.wrap_future(self._application)
+        version = board.version  # what is answered is at least this
         loop = asyncio.get_running_loop()
-
-        def serve() -> Response:
-            from tbhub.boards.provider import current_board
-
-            current_board.set(board.id)
-            extra = {_BOARD_HEADER: board.id}
-            response = call(application.wsgi, scope, body, root, "/" + path, extra)
-            if path == _PROJECTOR_PAGE and response.status == 200:
-                page = self._assets.with_fonts(response.body, "../../../" + self._static_root)
-                response = Response(200, _html_headers(len(page)), page)
-            return compressed(response, scope)
-
-        response = await loop.run_in_executor(self._pool, serve)
+        response = await loop.run_in_executor(self._pool, self._quickly, board, path, scope, body)
+        if response is None:
+            application = await asyncio.wrap_future(self._import())
+            response = await loop.run_in_executor(
+                self._pool, self._slowly, application, board, root, path, scope, body
+            )
+        response.headers.append((b"x-tbhub-version", str(version).encode()))
         await response.send(send)
+
+    def _quickly(self, board: Board, path: str, scope: Scope, body: bytes) -> Response | None:
+        """What needs no TensorBoard."""
+        if path not in (charts.RUNS, charts.TAGS, charts.CHARTS) or scope["method"] == "HEAD":
+            return None
+
+        def form() -> str | None:
+            content_type = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
+            return charts.field_of(body, content_type, "requests")
+
+        made = charts.answer(board, self._fragments, path, form)
+        return None if made is None else compressed(_json_bytes(200, made), scope)
+
+    def _slowly(
+        self,
+        application: Application,
+        board: Board,
+        root: str,
+        path: str,
+        scope: Scope,
+        body: bytes,
+    ) -> Response:
+        from tbhub.boards.provider import current_board
+
+        current_board.set(board.id)
+        extra = {_BOARD_HEADER: board.id}
+        response = call(application.wsgi, scope, body, root, "/" + path, extra)
+        if path == _PROJECTOR_PAGE and response.status == 200:
+            page = self._assets.with_fonts(response.body, "../../../" + self._static_root)
+            response = Response(200, _html_headers(len(page)), page)
+        return compressed(response, scope)
 
     async def _in_thread(self, work: Callable[..., Response], *arguments: Any, send: Send) -> None:
         loop = asyncio.get_running_loop()
@@ -276,7 +318,7 @@ class Host:
         await send({"type": "http.response.body", "body": b""})
 
     async def _send_events(self, board: Board, send: Send) -> None:
-        async with aclosing(events(board, self._closing)) as stream:
+        async with aclosing(events(board, lambda: self._closing)) as stream:
             async for chunk in stream:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
 

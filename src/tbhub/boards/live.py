@@ -7,7 +7,7 @@ in between (sleep, a lost connection) is thereby made up for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -30,8 +30,8 @@ def state_of(board: Board) -> dict[str, Any]:
     }
 
 
-async def events(board: Board, closing: asyncio.Event) -> AsyncGenerator[bytes]:
-    """The stream of one page, until it goes or the host closes."""
+async def events(board: Board, closing: Callable[[], bool]) -> AsyncGenerator[bytes]:
+    """The stream of one page, until it goes or the host closes, of which the board tells too."""
     loop = asyncio.get_running_loop()
     news = asyncio.Event()
 
@@ -40,24 +40,18 @@ async def events(board: Board, closing: asyncio.Event) -> AsyncGenerator[bytes]:
             loop.call_soon_threadsafe(news.set)
 
     stop = board.listen(tell)
-    ending = asyncio.create_task(closing.wait())
     try:
         yield b"retry: 1000\n\n"
-        while not closing.is_set():
+        while not closing():
             news.clear()
             state = await asyncio.to_thread(state_of, board)
             yield b"data: " + orjson.dumps(state) + b"\n\n"
-            await asyncio.wait({ending}, timeout=_LEAST_SECONDS)
-            while not news.is_set() and not closing.is_set():
-                waiting = asyncio.create_task(news.wait())
-                await asyncio.wait(
-                    {waiting, ending},
-                    timeout=_PING_SECONDS,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                waiting.cancel()
-                if not news.is_set() and not closing.is_set():
+            await asyncio.sleep(_LEAST_SECONDS)
+            while not news.is_set() and not closing():
+                try:
+                    async with asyncio.timeout(_PING_SECONDS):
+                        await news.wait()
+                except TimeoutError:
                     yield b": ping\n\n"
     finally:
         stop()
-        ending.cancel()

@@ -1,16 +1,10 @@
-"""TensorBoard's plugins for our application: its own, with the requests that matter made fast.
-
-A page asks for every tag and every visible chart again at each refresh. These answers are put
-together from fragments of JSON that are kept as long as the run they belong to has not changed.
-"""
+"""TensorBoard's plugins for our application: its own, with the requests that matter made fast."""
 
 from __future__ import annotations
 
 import json
-import threading
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -22,13 +16,11 @@ from tensorboard.plugins.scalar import metadata as scalar_metadata
 from tensorboard.plugins.scalar import scalars_plugin
 from werkzeug import exceptions, wrappers
 
-from tbhub._kernel import points_to_json
-from tbhub.boards.board import Board, ShownRun
+from tbhub.boards import charts
+from tbhub.boards.board import Board
+from tbhub.boards.charts import Fragments
 from tbhub.boards.kinds import RunIndex
 from tbhub.boards.provider import BoardProvider
-from tbhub.series.downsample import downsample
-
-_KEPT_BYTES = 64 << 20
 
 
 class Request(wrappers.Request):
@@ -39,49 +31,6 @@ class Request(wrappers.Request):
 
 
 as_wsgi: Callable[[Callable[..., Any]], Any] = Request.application
-
-
-class Fragments:
-    """Pieces of answers, the least recently used of which go first."""
-
-    def __init__(self, limit: int = _KEPT_BYTES) -> None:
-        self._limit = limit
-        self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
-        self._size = 0
-        self._lock = threading.Lock()
-
-    def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """The fragment of a key, made if it is not there."""
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-                return found
-        made = make()
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = made
-                self._size += len(made)
-            while self._size > self._limit and len(self._kept) > 1:
-                _, dropped = self._kept.popitem(last=False)
-                self._size -= len(dropped)
-        return made
-
-    def series(self, run: ShownRun, tag: str, count: int, as_objects: bool) -> bytes:
-        """A series as JSON; empty bytes when there is none."""
-        key = (run.stamp, tag, count, as_objects)
-        return self.get(key, lambda: _series_json(run, tag, count, as_objects))
-
-
-def _series_json(run: ShownRun, tag: str, count: int, as_objects: bool) -> bytes:
-    points = run.points(tag)
-    if points is None:
-        return b""
-    steps, wall_times, values = points.steps, points.wall_times, points.values
-    if len(values) > count:
-        kept = downsample(values, count)
-        steps, wall_times, values = steps[kept], wall_times[kept], values[kept]
-    return points_to_json(wall_times, steps, values, as_objects)
 
 
 class MetricsPlugin(metrics_plugin.MetricsPlugin):  # type: ignore[misc]
@@ -99,24 +48,12 @@ class MetricsPlugin(metrics_plugin.MetricsPlugin):  # type: ignore[misc]
         wanted = _requests(request)
         context = plugin_util.context(request.environ)
         board = self._provider.board(experiment)
-        parts = [self._one(context, board, one) for one in wanted]
-        return answer(b"[" + b",".join(parts) + b"]")
+        return answer(charts.join([self._one(context, board, one) for one in wanted]))
 
-    def _one(self, context: Any, board: Board, wanted: dict[str, Any]) -> bytes:
-        if wanted.get("plugin") != "scalars" or not isinstance(wanted.get("tag"), str):
-            return _dumps(self._get_time_series(context, board.id, wanted))
-        tag, only = wanted["tag"], wanted.get("run")
-        count = board.samples or self._plugin_downsampling["scalars"]
-        runs = board.runs
-        # TensorBoard takes an empty or missing run to mean all.
-        chosen = runs.values() if not only else filter(None, [runs.get(only)])
-        series = [
-            orjson.dumps(run.name) + b":" + text
-            for run in chosen
-            if tag in run.index.scalars and (text := self._fragments.series(run, tag, count, True))
-        ]
-        front = orjson.dumps(self._create_base_response(wanted))
-        return front[:-1] + b',"runToSeries":{' + b",".join(series) + b"}}"
+    def _one(self, context: Any, board: Board, wanted: dict[str, Any]) -> list[bytes]:
+        if charts.is_chart(wanted):
+            return charts.chart(board, self._fragments, wanted)
+        return [_dumps(self._get_time_series(context, board.id, wanted))]
 
     @as_wsgi
     def _serve_tags(self, request: wrappers.Request) -> Any:

@@ -7,27 +7,29 @@ carried out, 130 interrupted.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from tbhub.cli.check import check
-from tbhub.cli.export import export
-from tbhub.cli.repair import repair
-from tbhub.cli.view import view
+_COMMANDS = ("view", "export", "check", "repair")  # each in a module of its own
 
-app = typer.Typer(
-    name="tbhub",
-    help="What JupyterHub is to notebooks, tbhub is to TensorBoard.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(view)
-app.command()(export)
-app.command()(check)
-app.command()(repair)
+
+def command_line(names: Iterable[str] = _COMMANDS) -> typer.Typer:
+    """The command with some of its sub-commands: the others need not be imported to run one."""
+    app = typer.Typer(
+        name="tbhub",
+        help="What JupyterHub is to notebooks, tbhub is to TensorBoard.",
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for name in names:
+        app.command()(getattr(import_module(f"tbhub.cli.{name}"), name))
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -38,7 +40,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool,
@@ -50,8 +51,9 @@ def _options(
 
 def main() -> None:
     """Runs the command; an error is one line on stderr, never a traceback."""
+    asked = [name for name in sys.argv[1:2] if name in _COMMANDS]
     try:
-        app()
+        command_line(asked or _COMMANDS)()
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:

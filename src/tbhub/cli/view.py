@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import json
 import os
@@ -17,6 +19,7 @@ from tbhub.cli.named_paths import name_and_path, tell_apart
 
 if TYPE_CHECKING:
     from tbhub.boards.board import Board, Source
+    from tbhub.boards.host import Host
     from tbhub.series.follower import Follower
 
 _IGNORED = "Accepted for TensorBoard's sake; not needed here."
@@ -154,9 +157,8 @@ def view(
     else:
         print(f"TensorBoard is running at: {url}  (Ctrl-C ends it)", flush=True)
 
-    from tbhub.boards.board import BoardOptions
-    from tbhub.boards.host import Host
-    from tbhub.boards.server import serve
+    gc.disable()  # nothing goes while everything is being imported and read; see _settle
+    from tbhub.boards.board import Board, BoardOptions
     from tbhub.series.follower import Follower
 
     sources = _sources(given)
@@ -171,12 +173,19 @@ def view(
     identity = hashlib.sha256(repr([(s.name, os.path.abspath(s.path)) for s in sources]).encode())
     board_id = identity.hexdigest()[:12]
     follower = Follower(budget=budget, use_cache=cache)
-    serving = Host(follower, prefix=prefix, single=board_id)
-    board = serving.create(board_id, options)
+    board = Board(board_id, follower, options)
     telling = threading.Thread(
         target=_load_and_tell, args=(board, follower, sources, as_json), daemon=True
     )
     telling.start()
+
+    # What serves is imported while the logs are being read.
+    from tbhub.boards.host import Host
+    from tbhub.boards.server import serve
+
+    serving = Host(follower, prefix=prefix, single=board_id)
+    serving.show(board)
+    threading.Thread(target=_settle, args=(serving, follower), daemon=True).start()
     if browser and not as_json:
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
     try:
@@ -225,6 +234,16 @@ def _load_and_tell(board: Board, follower: Follower, sources: list[Source], as_j
         print(f"{end}no runs yet; they are shown as soon as there are any", file=sys.stderr)
     for notice in board.notices():
         print(f"tbhub: {notice.text}", file=sys.stderr)
+
+
+def _settle(serving: Host, follower: Follower) -> None:
+    """Lets the garbage collector work again, and spares it what will be there to the end."""
+    follower.wait_until_loaded(10)
+    with contextlib.suppress(Exception):  # of the import, which is told where it is needed
+        serving.application  # noqa: B018 - waits for it
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
+    gc.enable()
 
 
 def _check_names(name_template: str | None, group_by: str | None) -> None:

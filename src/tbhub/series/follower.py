@@ -294,8 +294,11 @@ class Follower:
                     changed = True
                 self._all_read.notify_all()
                 users = list(self._users.get(log, ())) if changed else []
+                loaded = first and not self._unread
         for root in users:
             root.on_change()
+        if loaded:
+            self._watcher.wake()  # it is time to store
 
     def _count(self, size: int) -> None:
         with self._lock:
@@ -312,8 +315,10 @@ class Follower:
             if changes.lost or time.monotonic() >= self._next_poll:
                 self._poll()
                 self._store_behind()
-            else:
+            elif changes.grown or changes.listed:
                 self._take(changes.grown, changes.listed)
+            else:
+                self._store_behind()
             if self._closed.wait(_BATCH_SECONDS):
                 return
 

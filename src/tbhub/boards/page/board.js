@@ -15,6 +15,8 @@
 
   /** One refresh in so many milliseconds at most, and a third of the time is the user's alone. */
   const REFRESH_EVERY = 1000;
+  /** While runs are still being read there is news all the time, and other work to do. */
+  const REFRESH_EVERY_WHILE_LOADING = 3000;
   /** How often a refresh that has to wait looks whether it may start. */
   const LOOK_AGAIN = 100;
   /** Charts ask for data a moment after the tags have come: only silence means done. */
@@ -115,12 +117,25 @@
 
   // Requests under way.
 
+  let shown = Number(script.dataset.version);
   let underway = 0;
   let lastEnd = 0;
   const ended = () => {
     underway -= 1;
     lastEnd = performance.now();
   };
+
+  /**
+   * Each answer says which version of the data it is made from at least. The page asks for its runs
+   * first and for all else after: what it shows is as new as that.
+   * @this {XMLHttpRequest}
+   */
+  function answered() {
+    ended();
+    if (/\/data\/runs(?:\?|$)/.test(this.responseURL)) {
+      shown = Math.max(shown, Number(this.getResponseHeader("x-tbhub-version") ?? 0));
+    }
+  }
 
   const { open, send, addEventListener: hear } = XMLHttpRequest.prototype;
   /** @param {any[]} rest */
@@ -131,11 +146,11 @@
   XMLHttpRequest.prototype.send = function (body) {
     underway += 1;
     // By the browser's own method: Angular's looks for something to redraw after every event.
-    hear.call(this, "loadend", ended, { once: true });
+    hear.call(this, "loadend", answered, { once: true });
     try {
       send.call(this, body);
     } catch (error) {
-      this.removeEventListener("loadend", ended);
+      this.removeEventListener("loadend", answered);
       ended();
       throw error;
     }
@@ -148,7 +163,6 @@
 
   // Live. The server says which version of the data it has; the page shows it when it can.
 
-  let shown = Number(script.dataset.version);
   let current = shown;
   let started = 0;
   let finished = 0;
@@ -170,12 +184,13 @@
       finished = lastEnd;
       document.body.classList.remove("tbhub-refreshing");
     }
-    if (!refreshing && current !== shown && !document.hidden && !held && idle()) {
+    if (!refreshing && current > shown && !document.hidden && !held && idle()) {
       const rest = (finished - started) / 2 - (now - finished);
-      const pause = Math.max(REFRESH_EVERY - (now - started), rest);
+      const every = state?.loading ? REFRESH_EVERY_WHILE_LOADING : REFRESH_EVERY;
+      const pause = Math.max(every - (now - started), rest);
       if (pause <= 0) refresh(now);
     }
-    const due = current !== shown && !document.hidden;
+    const due = current > shown && !document.hidden;
     if (refreshing || due) timer = setTimeout(advance, LOOK_AGAIN);
   }
 
