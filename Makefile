@@ -18,7 +18,7 @@ help: ## what can be made
 up: $(VENV)/.built ## set up, log demo runs of every kind, and show them in a board
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.dev .venv-tf/.ready build/fuzz/.built check native-test ## set up and run every test
+test: $(VENV)/.dev .venv-tf/.ready .venv-profile/.ready build/fuzz/.built check native-test ## set up and run every test
 	@echo "· fuzzing for a short while"
 	@scripts/fuzz 10
 	@echo "· tests"
@@ -47,7 +47,7 @@ format: $(VENV)/.dev ## rewrite the Python files in house style
 	@$(BIN)/ruff format --quiet .
 
 clean: ## remove everything that was made
-	rm -rf $(VENV) .venv-tf build dist .bench runs/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-tf .venv-profile build dist .bench runs/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What the kernel is built with.
@@ -80,6 +80,13 @@ $(VENV)/.dev: $(VENV)/.built pyproject.toml
 	@echo "· creating .venv-tf for files written by TensorFlow"
 	@test -x .venv-tf/bin/pip || { rm -rf .venv-tf; $(PYTHON) -m venv .venv-tf; }
 	@.venv-tf/bin/pip -qq --disable-pip-version-check install tensorflow-cpu==2.21.0 tensorboard==2.21.0
+	@touch $@
+
+# The profile plugin is put beside the rest: where it is found, every board loads it.
+.venv-profile/.ready: | $(VENV)/.tools
+	@echo "· installing the profile plugin into .venv-profile"
+	@rm -rf .venv-profile
+	@$(PIP) install --target .venv-profile xprof==2.24.2
 	@touch $@
 
 build/native-test/run: native/tests/*.cpp native/tests/*.h scripts/build-native-tests $(NATIVE)

@@ -439,7 +439,7 @@ def test_library_defaults_are_no_wish(tmp_path: Path, monkeypatch: pytest.Monkey
     compat.SummaryWriter(tmp_path).close()
     compat.SummaryWriter(tmp_path, max_queue=3, flush_secs=30).close()
     compat.SummaryWriter(tmp_path, "", None, 0, 0).close()
-    assert asked == [(2.0, 0), (30.0, 3), (0.0, 0)]
+    assert asked == [(0.5, 0), (30.0, 3), (0.0, 0)]
 
 
 def test_nothing_on_disk(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ class Ours:
         """Sees what has changed by now."""
         assert self.follower.look(PATIENCE)
 
+    headers: dict[bytes, bytes]  # of the last answer
+
     def close(self) -> None:
         self.host.close()
         self.follower.close()
@@ -125,8 +127,8 @@ class Ours:
             "server": ("localhost", 80),
             "client": ("127.0.0.1", 1),
         }
-        status, answered, content = self.run(call(self.host, scope, body))
-        return status, answered.get(b"content-type", b"").decode(), content
+        status, self.headers, content = self.run(call(self.host, scope, body))
+        return status, self.headers.get(b"content-type", b"").decode(), content
 
 
 async def call(

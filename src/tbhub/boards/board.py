@@ -15,18 +15,20 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tbhub.boards.grouping import Group, group_runs
 from tbhub.boards.kinds import RunIndex
 from tbhub.catalog.templates import Namer, RunFields, clean_name, missing_warning
+from tbhub.events.names import SESSION_START_TAG
 from tbhub.series.cache import CacheLostError
 from tbhub.series.column import Column, Part
 from tbhub.series.file_content import Blob
 from tbhub.series.follower import Follower, Root
-from tbhub.series.group import GroupBy, parse_group_by
-from tbhub.series.run_data import SESSION_START_TAG
 from tbhub.series.run_log import RunLog, RunView
+
+if TYPE_CHECKING:
+    from tbhub.series.group import GroupBy
 
 # Sub-directories that are parts of one training run rather than runs of their own.
 _STAGES = frozenset({"train", "training", "test", "eval", "val", "valid", "validation", "dev"})
@@ -168,6 +170,14 @@ def _hparams(metadata: bytes) -> Mapping[str, object]:
         return {}
 
 
+def _group_by(text: str) -> GroupBy | None:
+    if not text:
+        return None
+    from tbhub.series.group import parse_group_by  # brings numpy along
+
+    return parse_group_by(text)
+
+
 @dataclass(eq=False)
 class _Followed:
     source: Source
@@ -187,9 +197,7 @@ class Board:
         self._sources: list[_Followed] = []
         self._numbers = 0
         self._namer = Namer(options.template or "{run}")
-        self._group_by: GroupBy | None = (
-            parse_group_by(options.group_by) if options.group_by else None
-        )
+        self._group_by = _group_by(options.group_by)
         self._listeners: set[Callable[[], None]] = set()
         self._lock = threading.RLock()
         self._version_lock = threading.Lock()

@@ -11,11 +11,11 @@ from tbhub.boards.kinds import About, RunIndex
 from tbhub.catalog.templates import RunFields, clean_name
 from tbhub.series.column import Part
 from tbhub.series.file_content import Blob
-from tbhub.series.group import Band, GroupBy, Key, aggregate
 from tbhub.series.run_log import RunView
 
 if TYPE_CHECKING:
     from tbhub.boards.board import LoggedRun
+    from tbhub.series.group import Band, GroupBy, Key
 
 LINES = ("mean", "+std", "-std", "min", "max")
 _KEPT_BANDS = 64  # tags of a group whose statistics are remembered
@@ -48,6 +48,8 @@ class Group:
         series = [points for member in self.members if (points := member.points(tag)) is not None]
         if not series:
             return None
+        from tbhub.series.group import aggregate  # brings numpy along
+
         band = aggregate([(part.steps, part.wall_times, part.values) for part in series])
         with self._lock:
             self._bands.pop(tag, None)

@@ -77,6 +77,12 @@ def _for_boards(plugin: type[Any]) -> type[Any]:
                     self._run_to_profile_run_dir[shown] = os.path.join(directory, _PROFILES, name)
                     yield shown
 
+        def _run_dir(self, run: str, request: Any = None) -> str:
+            known: dict[str, str] = self._run_to_profile_run_dir
+            if run not in known:
+                list(self.generate_runs())
+            return known[run]
+
         def _session_dir_by_run_name_from_request(self, request: Any = None) -> None:
             """Never: a request may name no directory."""
 

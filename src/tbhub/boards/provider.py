@@ -21,12 +21,11 @@ from tbhub.boards.board import Board, ShownRun
 from tbhub.boards.kinds import About, Entry, RunIndex
 from tbhub.boards.run_index import BLOBS, TENSOR, blobs_of, size_of, tensor_of
 from tbhub.boards.sampling import evenly
+from tbhub.events.names import SESSION_START_TAG
 from tbhub.series.downsample import downsample as sample
 from tbhub.series.file_content import Blob
 
 current_board: ContextVar[str] = ContextVar("current_board", default="")
-
-SESSION_START_TAG = "_hparams_/session_start_info"
 
 
 class Boards(Protocol):

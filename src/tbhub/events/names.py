@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+SESSION_START_TAG = "_hparams_/session_start_info"
+"""Under this tag a run says which hyperparameters it has been started with."""
+
 
 def is_event_file(name: str) -> bool:
     """Whether TensorBoard would read a file of this name."""

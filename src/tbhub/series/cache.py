@@ -23,16 +23,18 @@ from base64 import b64decode, b64encode
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from tbhub._kernel import crc32c, map_file
 from tbhub.series.column import Column, Ends, EvenSteps, Part, concatenate
 from tbhub.series.file_content import Blob, FileContent
 from tbhub.series.memory import Memory
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _MAGIC = b"tbhub\x00\x00\x01"  # the last byte: the version of this format and of the decoder
 # Magic, bytes of the description and of the tables, and the crc of both.
@@ -42,32 +44,28 @@ _CHECKED = 4096  # bytes at either end of the event file
 _CRC_PIECE = 1 << 20
 _RETRY_SECONDS = 60.0  # after a write that failed
 
-_COLUMN = np.dtype(
-    [
-        ("at", "<u8"),
-        ("size", "<u8"),
-        ("is_double", "?"),
-        ("is_even", "?"),
-        ("crc", "<u4"),
-        ("first_step", "<i8"),
-        ("stride", "<i8"),
-        ("last_step", "<i8"),
-        ("max_step", "<i8"),
-        ("first_wall_time", "<f8"),
-        ("last_wall_time", "<f8"),
-        ("max_wall_time", "<f8"),
-    ]
-)
-_BLOB = np.dtype(
-    [
-        ("tag", "<u4"),
-        ("kind", "u1"),
-        ("step", "<i8"),
-        ("wall_time", "<f8"),
-        ("offset", "<u8"),
-        ("size", "<u8"),
-    ]
-)
+_COLUMN = [
+    ("at", "<u8"),
+    ("size", "<u8"),
+    ("is_double", "?"),
+    ("is_even", "?"),
+    ("crc", "<u4"),
+    ("first_step", "<i8"),
+    ("stride", "<i8"),
+    ("last_step", "<i8"),
+    ("max_step", "<i8"),
+    ("first_wall_time", "<f8"),
+    ("last_wall_time", "<f8"),
+    ("max_wall_time", "<f8"),
+]
+_BLOB = [
+    ("tag", "<u4"),
+    ("kind", "u1"),
+    ("step", "<i8"),
+    ("wall_time", "<f8"),
+    ("offset", "<u8"),
+    ("size", "<u8"),
+]
 
 
 class CacheLostError(OSError):
@@ -99,7 +97,7 @@ class StoredColumn:
         self._at: int = at
         self._crc: int = crc
         self._size: int = size
-        self._dtype = np.dtype("<f8" if is_double else "<f4")
+        self._dtype = "<f8" if is_double else "<f4"
         self.even_steps: EvenSteps | None = (first, stride) if is_even else None
         self.ends: Ends = (first, first_wall, last, last_wall)
         self.max_step: int = top
@@ -114,12 +112,14 @@ class StoredColumn:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays in the file."""
-        return self._size * (8 + self._dtype.itemsize + (0 if self.even_steps else 8))
+        return self._size * (8 + int(self._dtype[-1]) + (0 if self.even_steps else 8))
 
     @property
     def steps(self) -> NDArray[np.int64]:
         """The global steps."""
         if self.even_steps:
+            import numpy as np
+
             first, stride = self.even_steps
             return first + stride * np.arange(self._size, dtype=np.int64)
         return self._memory.load(self).steps
@@ -149,6 +149,8 @@ class StoredColumn:
         return Part(steps, wall_times, values, self.max_step, self.max_wall_time)
 
     def _read(self) -> NDArray[np.uint8]:
+        import numpy as np
+
         size = self.nbytes
         try:
             if size >= _MAPPED_FROM:
@@ -214,6 +216,8 @@ class ColumnCache:
 
     def _content(self, path: str, place: str, about: dict[str, Any], tables: bytes) -> FileContent:
         tags = about["tags"]
+        import numpy as np
+
         rows = np.frombuffer(tables, _COLUMN, len(tags)).tolist()
         columns: dict[str, tuple[Column, ...]] = {
             tag: (StoredColumn(place, self.memory, row),)
@@ -221,7 +225,9 @@ class ColumnCache:
         }
         blobs: dict[str, list[Blob]] = {}
         blob_tags = about["blob_tags"]
-        stored_blobs = np.frombuffer(tables, _BLOB, offset=len(tags) * _COLUMN.itemsize).tolist()
+        stored_blobs = np.frombuffer(
+            tables, _BLOB, offset=len(tags) * np.dtype(_COLUMN).itemsize
+        ).tolist()
         for number, kind, step, wall_time, offset, size in stored_blobs:
             tag = blob_tags[number]
             blobs.setdefault(tag, []).append(Blob(path, kind, tag, step, wall_time, offset, size))
@@ -295,6 +301,8 @@ class ColumnCache:
             for number, group in enumerate(content.blobs.values())
             for blob in group
         ]
+        import numpy as np
+
         blob_table = np.array(blobs, _BLOB).tobytes()
         rows = np.zeros(len(content.columns), _COLUMN)
         about["end"] = 0
@@ -380,6 +388,8 @@ def _write_column(file: BinaryIO, column: Column) -> int:
         arrays.insert(1, column.steps)
     crc = 0
     for array in arrays:
+        import numpy as np
+
         data = np.ascontiguousarray(array).view(np.uint8)
         for start in range(0, len(data), _CRC_PIECE):
             piece = data[start : start + _CRC_PIECE].tobytes()

@@ -3,15 +3,18 @@
 A series is a short tuple of columns. What a growing file adds every second is put together with
 what came just before, so that their number grows with the logarithm of the points and not with the
 hours a run has been followed.
+
+numpy is imported where it is used: logs are being read while it is being loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # Steps that count up evenly take no memory: the first and the difference say it all.
 EvenSteps = tuple[int, int]
@@ -54,6 +57,8 @@ class Part:
         max_step: int | None = None,
         max_wall_time: float | None = None,
     ) -> None:
+        import numpy as np
+
         self.even_steps = steps if isinstance(steps, tuple) else None
         self._steps = steps
         self.wall_times = wall_times
@@ -79,6 +84,8 @@ class Part:
     def steps(self) -> NDArray[np.int64]:
         """The global steps."""
         if isinstance(self._steps, tuple):
+            import numpy as np
+
             first, stride = self._steps
             return first + stride * np.arange(len(self), dtype=np.int64)
         return self._steps
@@ -104,6 +111,8 @@ def concatenate(columns: Sequence[Column]) -> Column:
     """Several columns as one."""
     if len(columns) == 1:
         return columns[0]
+    import numpy as np
+
     return Part(
         _joined_steps(columns),
         np.concatenate([column.wall_times for column in columns]),
@@ -132,6 +141,8 @@ def _joined_steps(columns: Sequence[Column]) -> NDArray[np.int64] | EvenSteps:
     else:
         assert even is not None
         return even
+    import numpy as np
+
     return np.concatenate([column.steps for column in columns])
 
 
@@ -157,7 +168,7 @@ def before(columns: Sequence[Column], step: int) -> tuple[Column, ...]:
             continue
         steps = column.steps
         keep = steps < step
-        size = int(np.count_nonzero(keep))
+        size = int(keep.sum())
         if size:
             # What is left of even steps that count up is their front.
             even = column.even_steps if keep[:size].all() else None

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from tbhub.events.names import SESSION_START_TAG
 from tbhub.series.column import Column
 from tbhub.series.file_content import Blob, FileContent
 from tbhub.series.join import join_blobs, join_columns, restarts
@@ -17,8 +18,6 @@ T = TypeVar("T")
 
 # The numbers the kernel gives to what is not a scalar; see native/event.h.
 _IMAGE, _HISTOGRAM, _AUDIO, _TENSOR, _GRAPH = 1, 2, 3, 4, 7
-
-SESSION_START_TAG = "_hparams_/session_start_info"
 
 
 class ScalarSeries:
