@@ -72,8 +72,12 @@ class Application:
     def wsgi(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Answers a request, with a reason where a plugin only raises."""
         try:
-            found: Iterable[bytes] = self._tensorboard(environ, start_response)
-            return found
+            answer: Iterable[bytes] = self._tensorboard(environ, start_response)
+            try:
+                return list(answer)  # some plugins begin only now
+            finally:
+                if hasattr(answer, "close"):
+                    answer.close()
         except _NOT_FORESEEN as error:
             path = environ["PATH_INFO"]
             logger.debug("%s %r failed", environ["REQUEST_METHOD"], path, exc_info=True)
