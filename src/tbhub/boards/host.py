@@ -251,7 +251,11 @@ class Host:
         if body is None:
             await _text(413, f"a request may have {_MAX_BODY >> 20} MB").send(send)
             return
-        version = board.version  # what is answered is at least this
+        # What is answered is at least this; a page need not ask again for what it has.
+        stand = [
+            (b"x-tbhub-version", str(board.version).encode()),
+            (b"x-tbhub-runs", str(len(board.runs)).encode()),
+        ]
         loop = asyncio.get_running_loop()
         response = await loop.run_in_executor(self._pool, self._quickly, board, path, scope, body)
         if response is None:
@@ -259,7 +263,7 @@ class Host:
             response = await loop.run_in_executor(
                 self._pool, self._slowly, application, board, root, path, scope, body
             )
-        response.headers.append((b"x-tbhub-version", str(version).encode()))
+        response.headers.extend(stand)
         await response.send(send)
 
     def _quickly(self, board: Board, path: str, scope: Scope, body: bytes) -> Response | None:

@@ -118,6 +118,7 @@
   // Requests under way.
 
   let shown = Number(script.dataset.version);
+  let listed = -1;
   let underway = 0;
   let lastEnd = 0;
   const ended = () => {
@@ -127,14 +128,18 @@
 
   /**
    * Each answer says which version of the data it is made from at least. The page asks for its runs
-   * first and for all else after: what it shows is as new as that.
+   * and tags first and for all else after: what it shows is as new as the tags, or as the runs
+   * where there have come some since.
    * @this {XMLHttpRequest}
    */
   function answered() {
     ended();
-    if (/\/data\/runs(?:\?|$)/.test(this.responseURL)) {
-      shown = Math.max(shown, Number(this.getResponseHeader("x-tbhub-version") ?? 0));
-    }
+    const [, asked] = /\/data\/(?:plugin\/\w+\/)?(runs|tags)(?:\?|$)/.exec(this.responseURL) ?? [];
+    if (!asked) return;
+    const runs = Number(this.getResponseHeader("x-tbhub-runs"));
+    if (asked === "runs") listed = runs;
+    if (runs !== listed) return;
+    shown = Math.max(shown, Number(this.getResponseHeader("x-tbhub-version")));
   }
 
   const { open, send, addEventListener: hear } = XMLHttpRequest.prototype;
