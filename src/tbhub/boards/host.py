@@ -73,7 +73,7 @@ class Host:
         self._boards: dict[str, Board] = {}
         self._assets = Assets()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="tbhub-serve")
-        self._fragments = Fragments(min(_MAX_FRAGMENTS, follower.memory.budget // 4))
+        self._fragments = Fragments(min(_MAX_FRAGMENTS, follower.memory.budget // 8))
         self._application: Future[Application] = Future()
         self._importing = threading.Lock()
         self._closing = False

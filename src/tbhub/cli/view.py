@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tbhub.boards.host import Host
     from tbhub.series.follower import Follower
 
+_SMALL_BUDGET = 256 << 20
 _IGNORED = "Accepted for TensorBoard's sake; not needed here."
 
 
@@ -160,6 +161,7 @@ def view(
     gc.disable()  # nothing goes while everything is being imported and read; see _settle
     from tbhub.boards.board import Board, BoardOptions
     from tbhub.series.follower import Follower
+    from tbhub.series.memory import be_frugal
 
     sources = _sources(given)
     options = BoardOptions(
@@ -172,6 +174,8 @@ def view(
     # Pins and colours stay with what is shown, whatever the port was this time.
     identity = hashlib.sha256(repr([(s.name, os.path.abspath(s.path)) for s in sources]).encode())
     board_id = identity.hexdigest()[:12]
+    if budget is not None and budget < _SMALL_BUDGET:
+        be_frugal()
     follower = Follower(budget=budget, use_cache=cache)
     board = Board(board_id, follower, options)
     telling = threading.Thread(

@@ -53,6 +53,22 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def be_frugal() -> None:
+    """Makes the allocator keep little for later, which costs a little time.
+
+    By default each thread has memory of its own that it does not give back.
+    """
+    arena_max, trim_threshold, mmap_threshold = -8, -1, -3  # of glibc's malloc.h
+    with contextlib.suppress(AttributeError):
+        libc = ctypes.CDLL(None)
+        for parameter, value in (
+            (arena_max, 1),
+            (trim_threshold, 128 << 10),
+            (mmap_threshold, 128 << 10),
+        ):
+            libc.mallopt(parameter, value)
+
+
 class Memory:
     """Keeps loaded and decoded columns within a budget of bytes."""
 
