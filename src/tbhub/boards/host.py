@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 _MAX_BODY = 64 << 20
 _MAX_FRAGMENTS = 128 << 20  # bytes of answers that are kept
 _THREADS = 16
+_MOMENT, _MOMENTS = 0.02, 50
 _METHODS = ("GET", "HEAD", "POST")
 _BOARD_HEADER = "HTTP_TENSORBOARD_EXPERIMENT_ID"
 _PROJECTOR_PAGE = "data/plugin/projector/projector_binary.html"
@@ -251,6 +252,8 @@ class Host:
         if body is None:
             await _text(413, f"a request may have {_MAX_BODY >> 20} MB").send(send)
             return
+        if path == charts.TAGS:
+            await _nearly_loaded(board)
         # What is answered is at least this; a page need not ask again for what it has.
         stand = [
             (b"x-tbhub-version", str(board.version).encode()),
@@ -325,6 +328,15 @@ class Host:
         async with aclosing(events(board, lambda: self._closing)) as stream:
             async for chunk in stream:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+
+async def _nearly_loaded(board: Board) -> None:
+    """Waits a moment for runs that are being read: the page would have to draw everything twice."""
+    for _ in range(_MOMENTS):
+        done, total = board.loading
+        if done >= total:
+            return
+        await asyncio.sleep(_MOMENT)
 
 
 async def _until_gone(receive: Receive) -> None:
