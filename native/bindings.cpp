@@ -342,11 +342,7 @@ NB_MODULE(_kernel, m) {
 
   nb::class_<Points>(m, "Points")
       .def("__len__", [](const Points& self) { return self.size; })
-      .def_prop_ro("nbytes",
-                   [](const Points& self) {
-                     return self.size * (size_t{self.steps != nullptr ? 8u : 0u} + 8u +
-                                         (self.doubles != nullptr ? 8u : 4u));
-                   })
+      .def_prop_ro("nbytes", &Points::bytes)
       .def_ro("max_step", &Points::max_step)
       .def_ro("max_wall_time", &Points::max_wall_time)
       .def_prop_ro("ends",
@@ -357,8 +353,8 @@ NB_MODULE(_kernel, m) {
                        return static_cast<int64_t>(static_cast<uint64_t>(self.first_step) +
                                                    i * static_cast<uint64_t>(self.stride));
                      };
-                     return nb::make_tuple(step(0), self.wall_times[0], step(last),
-                                           self.wall_times[last]);
+                     return nb::make_tuple(step(0), self.wall_time(0), step(last),
+                                           self.wall_time(last));
                    })
       .def_prop_ro("even_steps",
                    [](const Points& self) -> nb::object {
@@ -377,9 +373,13 @@ NB_MODULE(_kernel, m) {
                      return numpy_array(std::move(steps));
                    })
       .def_prop_ro("wall_times",
-                   [](nb::handle_t<Points> self) {
+                   [](nb::handle_t<Points> self) -> nb::object {
                      const Points& points = *nb::inst_ptr<Points>(self);
-                     return nb::cast(numpy_view(points.wall_times, points.size, nb::handle(self)));
+                     if (points.wall_times != nullptr)
+                       return nb::cast(numpy_view(points.wall_times, points.size, nb::handle(self)));
+                     std::vector<double> wall_times(points.size);
+                     for (size_t i = 0; i < points.size; ++i) wall_times[i] = points.wall_time(i);
+                     return numpy_array(std::move(wall_times));
                    })
       .def_prop_ro("values", [](nb::handle_t<Points> self) -> nb::object {
         const Points& points = *nb::inst_ptr<Points>(self);

@@ -138,14 +138,57 @@ bool Column::steps_are_even(int64_t& first, int64_t& stride) const {
   return true;
 }
 
+// The least bits of each block of wall times; empty if one spans more than 32 bits can tell, or if
+// there are so few points that it does not pay. The column is sealed.
+std::vector<uint64_t> Column::block_bases(size_t size) const {
+  std::vector<uint64_t> bases;
+  if (size < Points::kBlock) return bases;
+  bases.reserve((size + Points::kBlock - 1) / Points::kBlock);
+  uint64_t least = std::numeric_limits<uint64_t>::max(), most = 0;
+  size_t left = Points::kBlock;
+  const auto close = [&] {
+    bases.push_back(least);
+    const bool fits = most - least <= std::numeric_limits<uint32_t>::max();
+    least = std::numeric_limits<uint64_t>::max();
+    most = 0;
+    left = Points::kBlock;
+    return fits;
+  };
+  for (const Chunk& chunk : chunks_) {
+    const double* wall_times = chunk.wall_times();
+    for (uint32_t i = 0; i < chunk.size;) {
+      const auto end = static_cast<uint32_t>(std::min<size_t>(chunk.size, i + left));
+      left -= end - i;
+      for (; i < end; ++i) {
+        const auto bits = std::bit_cast<uint64_t>(wall_times[i]);
+        least = std::min(least, bits);
+        most = std::max(most, bits);
+      }
+      if (left == 0 && !close()) return {};
+    }
+  }
+  if (left < Points::kBlock && !close()) return {};
+  return bases;
+}
+
+size_t Points::bytes() const {
+  const size_t wall_times_bytes =
+      wall_times != nullptr ? size * sizeof(double)
+                            : size * sizeof(uint32_t) + (size + kBlock - 1) / kBlock * 8;
+  return size * ((steps != nullptr ? 8 : 0) + (doubles != nullptr ? 8 : 4)) + wall_times_bytes;
+}
+
 Column::Packing Column::plan() {
   seal();
   Packing packing;
   for (const Chunk& chunk : chunks_) packing.size += chunk.size;
   packing.is_even = steps_are_even(packing.first_step, packing.stride);
-  const size_t point_bytes = (packing.is_even ? 0 : sizeof(int64_t)) + sizeof(double) +
+  packing.bases = block_bases(packing.size);
+  const size_t point_bytes = (packing.is_even ? 0 : sizeof(int64_t)) +
+                             (packing.bases.empty() ? sizeof(double) : sizeof(uint32_t)) +
                              (is_double_ ? sizeof(double) : sizeof(float));
-  packing.bytes = (packing.size * point_bytes + 7) / 8 * 8;
+  packing.bytes =
+      (packing.size * point_bytes + packing.bases.size() * sizeof(uint64_t) + 7) / 8 * 8;
   return packing;
 }
 
@@ -163,19 +206,35 @@ Points Column::collect(const Packing& packing, std::shared_ptr<uint8_t> memory) 
   points.max_step = std::numeric_limits<int64_t>::min();
   points.max_wall_time = -std::numeric_limits<double>::infinity();
   points.memory = std::move(memory);
-  auto* wall_times = reinterpret_cast<double*>(points.memory.get());
-  auto* steps = reinterpret_cast<int64_t*>(wall_times + points.size);
+  // What has to lie at multiples of eight comes first.
+  const bool in_blocks = !packing.bases.empty();
+  auto* bases = reinterpret_cast<uint64_t*>(points.memory.get());
+  auto* wall_times = reinterpret_cast<double*>(bases);
+  auto* steps = reinterpret_cast<int64_t*>(bases + (in_blocks ? packing.bases.size() : points.size));
   auto* doubles = reinterpret_cast<double*>(steps + (even ? 0 : points.size));
-  auto* floats = reinterpret_cast<float*>(doubles);
-  points.wall_times = wall_times;
+  auto* offsets = reinterpret_cast<uint32_t*>(doubles + (is_double_ ? points.size : 0));
+  auto* floats = reinterpret_cast<float*>(offsets + (in_blocks ? points.size : 0));
+  if (in_blocks) {
+    std::copy(packing.bases.begin(), packing.bases.end(), bases);
+    points.bases = bases;
+    points.offsets = offsets;
+  } else {
+    points.wall_times = wall_times;
+  }
   if (!even) points.steps = steps;
   if (is_double_)
     points.doubles = doubles;
   else
     points.floats = floats;
+  size_t done = 0;
   for (const Chunk& chunk : chunks_) {
     if (!even) steps = std::copy_n(chunk.steps(), chunk.size, steps);
-    wall_times = std::copy_n(chunk.wall_times(), chunk.size, wall_times);
+    if (in_blocks)
+      for (uint32_t i = 0; i < chunk.size; ++i, ++done)
+        offsets[done] = static_cast<uint32_t>(std::bit_cast<uint64_t>(chunk.wall_times()[i]) -
+                                              bases[done / Points::kBlock]);
+    else
+      wall_times = std::copy_n(chunk.wall_times(), chunk.size, wall_times);
     for (uint32_t i = 0; i < chunk.size; ++i) {
       points.max_step = std::max(points.max_step, chunk.steps()[i]);
       points.max_wall_time = std::max(points.max_wall_time, chunk.wall_times()[i]);

@@ -5,6 +5,7 @@
 // exactly the right size. Values are float32 until one arrives that needs float64.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -16,18 +17,30 @@ namespace tbhub {
 // Finished points: arrays of `size` in one piece of memory.
 //
 // Most steps count up evenly. Those take no memory: first_step and stride say it all, and steps is
-// null. It saves two fifths of the memory, and more than that of the time spent touching it.
+// null. Wall times near one another differ in the lower half of their bits only: a block of them is
+// kept as the least and what each adds to it. Both save memory, of 20 bytes twelve, and with it the
+// time that first touching it takes, which is most of the time.
 struct Points {
+  static constexpr size_t kBlock = 1024;
+
   size_t size = 0;
   const int64_t* steps = nullptr;
   int64_t first_step = 0;
   int64_t stride = 0;
-  const double* wall_times = nullptr;
+  const double* wall_times = nullptr;  // as they are, or in blocks of kBlock
+  const uint64_t* bases = nullptr;     // the least bits of each block
+  const uint32_t* offsets = nullptr;   // what is to be added to them
   const float* floats = nullptr;  // one of the two holds the values
   const double* doubles = nullptr;
   int64_t max_step = 0;
   double max_wall_time = 0;
   std::shared_ptr<uint8_t> memory;
+
+  double wall_time(size_t i) const {
+    return wall_times != nullptr ? wall_times[i]
+                                 : std::bit_cast<double>(bases[i / kBlock] + offsets[i]);
+  }
+  size_t bytes() const;
 };
 
 class Column {
@@ -70,6 +83,7 @@ class Column {
     bool is_even = false;
     int64_t first_step = 0;
     int64_t stride = 0;
+    std::vector<uint64_t> bases;  // of blocks of wall times; none where these lie too far apart
     size_t bytes = 0;
   };
   Packing plan();
@@ -98,6 +112,7 @@ class Column {
   void add_chunk();
   void seal();
   bool steps_are_even(int64_t& first, int64_t& stride) const;
+  std::vector<uint64_t> block_bases(size_t size) const;
 
   std::vector<Chunk> chunks_;
   // The last chunk, spread out for speed.

@@ -63,6 +63,42 @@ TEST(column_even_steps_across_chunks) {
   }
 }
 
+// Pushes wall times and checks that every bit comes back, and whether they are kept in blocks.
+void check_wall_times(const std::vector<double>& wall_times, bool in_blocks, bool is_double,
+                      int line) {
+  Column column;
+  Series expected{is_double, {}};
+  for (size_t i = 0; i < wall_times.size(); ++i) {
+    const auto step = static_cast<int64_t>(i * i);
+    if (is_double)
+      column.push_double(step, wall_times[i], 0.1);
+    else
+      column.push_float(step, wall_times[i], 2.5f);
+    expected.points.push_back(point(step, wall_times[i], is_double ? 0.1 : 2.5));
+  }
+  const Points points = column.collect();
+  if ((points.bases != nullptr) != in_blocks) fail(__FILE__, line, "in blocks or not");
+  if (series_of(points) != expected) fail(__FILE__, line, "the wall times differ");
+}
+
+TEST(column_wall_times_near_one_another_are_kept_in_blocks) {
+  for (const bool is_double : {false, true}) {
+    for (const size_t count : {1, 1023, 1024, 1025, 2048, 5000}) {
+      std::vector<double> near, far, odd;
+      for (size_t i = 0; i < count; ++i) {
+        near.push_back(1.7e9 + static_cast<double>(i % 700) * 0.3);  // there and back
+        far.push_back(1.7e9 + static_cast<double>(i) * 1e6);
+        odd.push_back(i % 2 ? -0.0 : std::numeric_limits<double>::quiet_NaN());
+      }
+      check_wall_times(near, count >= 1024, is_double, __LINE__);
+      check_wall_times(far, false, is_double, __LINE__);
+      check_wall_times(odd, false, is_double, __LINE__);
+      near.back() = 0;  // one is enough
+      check_wall_times(near, count % 1024 == 1 && count > 1024, is_double, __LINE__);
+    }
+  }
+}
+
 TEST(column_extreme_steps_wrap) {
   const int64_t low = INT64_MIN, high = INT64_MAX;
   CHECK_STEPS(true, low, high);
@@ -178,7 +214,7 @@ TEST(column_points_outlive_the_column) {
     CHECK_EQ(kept[round].size, size_t{30000});
     CHECK_EQ(kept[round].doubles[29999], static_cast<double>(round));
     CHECK_EQ(kept[round].steps[29999], int64_t{29999} * 29999);
-    CHECK_EQ(kept[round].wall_times[29999], 29999.0);
+    CHECK_EQ(kept[round].wall_time(29999), 29999.0);
   }
 }
 

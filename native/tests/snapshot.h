@@ -59,7 +59,7 @@ inline Series series_of(const Points& points) {
   series.is_double = points.doubles != nullptr;
   for (size_t i = 0; i < points.size; ++i) {
     const double value = series.is_double ? points.doubles[i] : points.floats[i];
-    series.points.push_back({step_of(points, i), std::bit_cast<uint64_t>(points.wall_times[i]),
+    series.points.push_back({step_of(points, i), std::bit_cast<uint64_t>(points.wall_time(i)),
                              std::bit_cast<uint64_t>(value)});
   }
   return series;

@@ -11,7 +11,6 @@ import pytest
 import torch
 import torch.utils.tensorboard as torch_tensorboard
 from google.protobuf import text_format
-from read_logs import pixels, quiet, read_events
 from tensorboard.compat.proto import event_pb2
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.util.tensor_util import make_ndarray
@@ -23,6 +22,7 @@ from torch.utils.tensorboard import _utils as their_utils
 from torch.utils.tensorboard import summary as their_summary
 
 import tbhub.compat.torch as compat
+from support.read_logs import pixels, quiet, read_events
 from tbhub.compat.torch import (
     _convert_np,
     _embedding,

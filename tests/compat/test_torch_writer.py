@@ -12,12 +12,12 @@ import torch
 import torch.utils.tensorboard as torch_tensorboard
 from google.protobuf import text_format
 from PIL import Image
-from read_logs import assert_same, quiet, read_events, read_graphs, read_values
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.compat.proto.event_pb2 import SessionLog
 from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
 
 import tbhub.compat.torch as compat
+from support.read_logs import assert_same, quiet, read_events, read_graphs, read_values
 
 Logs = tuple[Path, Path]
 

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from read_logs import read_values
+
+from support.read_logs import read_values
 
 LOOP = """
 writer = SummaryWriter()

@@ -19,11 +19,11 @@ import tensorboardX.utils
 import torch
 from google.protobuf import text_format
 from PIL import Image
-from read_logs import pixels, quiet, read_events, read_graphs, read_values
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
 
 import tbhub.compat.tensorboardX
+from support.read_logs import pixels, quiet, read_events, read_graphs, read_values
 from tbhub.compat.tensorboardX import (
     crc32c,
     embedding,

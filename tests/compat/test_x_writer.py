@@ -14,12 +14,12 @@ import tensorboardX
 import torch
 from google.protobuf import text_format
 from PIL import Image
-from read_logs import Logged, assert_same, quiet, read_events, read_graphs, read_values
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.compat.proto.event_pb2 import SessionLog
 from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
 
 import tbhub.compat.tensorboardX
+from support.read_logs import Logged, assert_same, quiet, read_events, read_graphs, read_values
 from tbhub._kernel import Sink
 from tbhub.errors import TbhubWarning
 

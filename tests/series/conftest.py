@@ -1,4 +1,4 @@
-"""Fixtures for tests of series: disks that fill up."""
+"""Fixtures for tests of series: disks that fill up, and buckets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from support.azurite import azurite
+from support.buckets import azure_place, no_environment, proxy, s3
+from support.seaweedfs import seaweedfs
+
+__all__ = ["azure_place", "azurite", "no_environment", "proxy", "s3", "seaweedfs"]
 
 
 @pytest.fixture

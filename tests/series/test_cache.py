@@ -31,6 +31,7 @@ from support.live import (
 )
 from tbhub.series import tail as tail_module
 from tbhub.series.cache import CacheLostError, StoredColumn, default_cache_dir
+from tbhub.series.growing_file import LocalFile
 from tbhub.series.run_log import RunLog
 from tbhub.series.tail import Change, Tail
 
@@ -41,14 +42,14 @@ def many_points(tag: str = "a", size: int = 30_000) -> bytes:
 
 
 def store(path: Path, directory: Path) -> Tail:
-    tail = Tail(str(path), cache_at(directory))
+    tail = Tail(LocalFile(str(path)), cache_at(directory))
     tail.advance()
     assert tail.store()
     return tail
 
 
 def open_again(path: Path, directory: Path) -> Tail:
-    tail = Tail(str(path), cache_at(directory))
+    tail = Tail(LocalFile(str(path)), cache_at(directory))
     tail.advance()
     return tail
 
@@ -176,7 +177,7 @@ def test_an_event_file_that_was_changed(path: Path, directory: Path, how: str) -
 def test_a_file_replaced_before_it_was_stored(path: Path, directory: Path) -> None:
     """Columns of one file must not be stored as those of the next."""
     path.write_bytes(many_points("a", 100))
-    tail = Tail(str(path), cache_at(directory))
+    tail = Tail(LocalFile(str(path)), cache_at(directory))
     tail.advance()
     other = path.with_name("other")
     other.write_bytes(many_points("b", 200))
@@ -215,7 +216,7 @@ def test_a_damaged_front(stored_once: tuple[Path, Path, bytes], data: st.DataObj
     at = data.draw(st.integers(0, min(front, len(good) - 1)))
     bit = data.draw(st.integers(0, 7))
     file.write_bytes(good[:at] + bytes([good[at] ^ 1 << bit]) + good[at + 1 :])
-    tail = Tail(str(path), cache_at(file.parents[1]))
+    tail = Tail(LocalFile(str(path)), cache_at(file.parents[1]))
     tail.advance()
     expected = content_of(read(path))
     try:
@@ -304,7 +305,7 @@ def test_a_closed_run_whose_cache_is_lost(tmp_path: Path, directory: Path) -> No
 
 def _store_often(path: str, directory: str) -> None:
     for _ in range(20):
-        tail = Tail(path, cache_at(Path(directory)), trust_cache=False)
+        tail = Tail(LocalFile(path), cache_at(Path(directory)), trust_cache=False)
         tail.advance()
         assert tail.store()
         assert content_of(tail.content) == content_of(read(path))
@@ -338,7 +339,7 @@ def test_processes_and_threads_that_store_at_once(path: Path, directory: Path) -
 
 
 def check_stays_in_memory(path: Path, directory: Path, code: int) -> None:
-    tail = Tail(str(path), cache_at(directory))
+    tail = Tail(LocalFile(str(path)), cache_at(directory))
     tail.advance()
     heap = tail.heap
     assert not tail.store()
@@ -368,7 +369,7 @@ def test_a_write_that_failed_is_tried_again_after_a_while(
 ) -> None:
     path.write_bytes(every_kind())
     directory.touch()
-    tail = Tail(str(path), cache_at(directory))
+    tail = Tail(LocalFile(str(path)), cache_at(directory))
     tail.advance()
     assert not tail.store()
     directory.unlink()
@@ -380,7 +381,7 @@ def test_a_write_that_failed_is_tried_again_after_a_while(
 
 def test_no_cache_at_all(path: Path) -> None:
     path.write_bytes(every_kind())
-    tail = Tail(str(path), cache_at(None))
+    tail = Tail(LocalFile(str(path)), cache_at(None))
     tail.advance()
     assert not tail.store()
     assert tail._cache.problem is None

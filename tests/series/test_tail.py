@@ -27,15 +27,16 @@ from support.live import (
     tensor,
 )
 from tbhub.series.column import concatenate
+from tbhub.series.growing_file import LocalFile
 from tbhub.series.tail import Change, Tail
 
 
 def follow(path: Path) -> Tail:
-    return Tail(str(path), cache_at(None))
+    return Tail(LocalFile(str(path)), cache_at(None))
 
 
 def check(tail: Tail) -> None:
-    assert content_of(tail.content) == content_of(read(tail.path))
+    assert content_of(tail.content) == content_of(read(tail.file.path))
     heap = sum(column.nbytes for group in tail.content.columns.values() for column in group)
     assert tail.heap == heap
 
@@ -238,7 +239,7 @@ def test_what_the_decoder_went_on_from_is_not_held(path: Path) -> None:
     """Columns that have been moved to the cache must be gone from memory."""
     path.write_bytes(VERSION + b"".join(scalar("a", step, 1) for step in range(100)))
     later(path, -1000)
-    tail = Tail(str(path), cache_at(path.parent / "cache"))
+    tail = Tail(LocalFile(str(path)), cache_at(path.parent / "cache"))
     tail.advance()
     append(path, scalar("a", 100, 1))
     tail.advance()

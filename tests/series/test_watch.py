@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -225,3 +226,14 @@ def test_file_systems(path: str, kind: str) -> None:
 
 def test_no_mounts_to_be_read() -> None:
     assert file_system_of(b"/", b"") == ""
+
+
+def test_woken_too_late_it_writes_to_nobody_else(tmp_path: Path) -> None:
+    watcher = Watcher()
+    watcher.close()
+    with ExitStack() as stack:
+        # These have the descriptors that were the watcher's.
+        opened = [stack.enter_context((tmp_path / f"{n}").open("wb")) for n in range(8)]
+        watcher.wake()
+        watcher.close()
+        assert [os.fstat(each.fileno()).st_size for each in opened] == [0] * 8

@@ -10,7 +10,8 @@ import textwrap
 import time
 
 import pytest
-from readback import PATIENCE
+
+from support.readback import PATIENCE
 
 # Programs start with the default action, also where the tests run under nohup.
 with contextlib.suppress(ValueError):  # not the main thread

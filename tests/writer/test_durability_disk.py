@@ -10,9 +10,9 @@ import warnings
 import weakref
 
 import pytest
-from readback import event_files, read_file, read_scalars, read_steps, remount, wait_for
 from tensorboard.compat.tensorflow_stub import pywrap_tensorflow
 
+from support.readback import event_files, read_file, read_scalars, read_steps, remount, wait_for
 from tbhub import SummaryWriter, TbhubWarning, WriteError
 from tbhub._kernel import MAX_PENDING_BYTES, masked_crc32c
 

@@ -1,7 +1,8 @@
 """Every way a program can end without closing its writer: nothing that was logged is missing."""
 
 import pytest
-from readback import event_files, read_scalars, read_steps
+
+from support.readback import event_files, read_scalars, read_steps
 
 LOG = """
     import atexit, os, sys, threading, time

@@ -8,8 +8,8 @@ import uuid
 import weakref
 
 import pytest
-from readback import read_file, read_steps, wait_for
 
+from support.readback import read_file, read_steps, wait_for
 from tbhub import SummaryWriter, TbhubWarning, WriteError, register_writer_factory
 from tbhub.writer.record_writer import _factories
 

@@ -6,8 +6,8 @@ import sys
 import threading
 
 import pytest
-from readback import event_files, read_file, read_scalars, read_steps, wait_for
 
+from support.readback import event_files, read_file, read_scalars, read_steps, wait_for
 from tbhub import FileWriter, SummaryWriter
 
 READ_LAST_STEP = """

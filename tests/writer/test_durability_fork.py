@@ -1,7 +1,8 @@
 """Forked and spawned processes: each writes its own file, nothing is lost or written twice."""
 
 import pytest
-from readback import event_files, read_file, read_scalars, read_steps
+
+from support.readback import event_files, read_file, read_scalars, read_steps
 
 LOG = """
     import os, sys, threading, time, warnings

@@ -1,7 +1,6 @@
 """GlobalSummaryWriter: one series over a tree of processes."""
 
-from readback import event_files, read_scalars, read_steps
-
+from support.readback import event_files, read_scalars, read_steps
 from tbhub import GlobalSummaryWriter
 
 

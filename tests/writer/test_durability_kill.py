@@ -6,7 +6,8 @@ import struct
 import time
 
 import pytest
-from readback import event_files, read_file, read_steps
+
+from support.readback import event_files, read_file, read_steps
 
 LOG_AND_WAIT = """
     import sys, time

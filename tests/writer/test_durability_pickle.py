@@ -4,9 +4,9 @@ import copy
 import pickle
 
 import pytest
-from readback import event_files, read_file, read_scalars, read_steps
 from tensorboard.compat.proto.event_pb2 import Event
 
+from support.readback import event_files, read_file, read_scalars, read_steps
 from tbhub import FileWriter, GlobalSummaryWriter, SummaryWriter, TbhubWarning
 
 DUPLICATES = {

@@ -4,7 +4,8 @@ import signal
 import time
 
 import pytest
-from readback import read_steps
+
+from support.readback import read_steps
 
 LOG = """
     import os, signal, sys, time

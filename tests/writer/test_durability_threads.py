@@ -2,8 +2,7 @@
 
 import threading
 
-from readback import event_files, read_scalars
-
+from support.readback import event_files, read_scalars
 from tbhub import SummaryWriter
 
 THREADS = 8

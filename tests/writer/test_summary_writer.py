@@ -120,11 +120,22 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
         SummaryWriter(tmp_path / "file" / "run")
 
 
-def test_a_bucket_without_a_factory(tmp_path: Path) -> None:
+def test_a_scheme_that_nobody_knows() -> None:
     with pytest.raises(
-        ValueError, match=r"no writer is registered for s3://.*register_writer_factory"
+        ValueError, match=r"no writer is registered for ftp://.*register_writer_factory"
     ):
-        SummaryWriter("s3://bucket/run")
+        SummaryWriter("ftp://bucket/run")
+
+
+def test_a_uri_that_is_none() -> None:
+    with pytest.raises(ValueError, match="bucket/path"):
+        SummaryWriter("s3:///run")
+
+
+def test_a_file_uri_is_a_directory(tmp_path: Path) -> None:
+    with SummaryWriter(f"file://{tmp_path}/run") as writer:
+        writer.add_scalar("a", 1.0, 1)
+    assert read_scalars(tmp_path / "run") == {"a": [(1, 1.0)]}
 
 
 # ------------------------------------------------------------------ scalars

@@ -7,9 +7,9 @@ at. A cache file is written whole under another name and then renamed: readers s
 other, and several processes may share a cache.
 
 A cache file is believed when the event file still begins and ends (where the cache ends) with the
-same bytes, and has not been touched unless to grow. Checksums of the front and of each column tell
-damage, and a file that was replaced after its front was read. Everything in here can be deleted at
-any time.
+same bytes, and has not been touched unless to grow; in a bucket, versions tell that without a read.
+Checksums of the front and of each column tell damage, and a file that was replaced after its front
+was read. Everything in here can be deleted at any time.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import struct
 import threading
 import time
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ import orjson
 from tbhub._kernel import crc32c, map_file
 from tbhub.series.column import Column, Ends, EvenSteps, Part, concatenate
 from tbhub.series.file_content import Blob, FileContent
+from tbhub.series.growing_file import GrowingFile, Look
 from tbhub.series.memory import Memory
 
 if TYPE_CHECKING:
@@ -40,32 +42,16 @@ _MAGIC = b"tbhub\x00\x00\x01"  # the last byte: the version of this format and o
 # Magic, bytes of the description and of the tables, and the crc of both.
 _FRONT = struct.Struct("<8sQQI4x")
 _MAPPED_FROM = 256 << 10  # what is smaller is read: a process may have some 65,000 maps
-_CHECKED = 4096  # bytes at either end of the event file
 _CRC_PIECE = 1 << 20
 _RETRY_SECONDS = 60.0  # after a write that failed
 
-_COLUMN = [
-    ("at", "<u8"),
-    ("size", "<u8"),
-    ("is_double", "?"),
-    ("is_even", "?"),
-    ("crc", "<u4"),
-    ("first_step", "<i8"),
-    ("stride", "<i8"),
-    ("last_step", "<i8"),
-    ("max_step", "<i8"),
-    ("first_wall_time", "<f8"),
-    ("last_wall_time", "<f8"),
-    ("max_wall_time", "<f8"),
-]
-_BLOB = [
-    ("tag", "<u4"),
-    ("kind", "u1"),
-    ("step", "<i8"),
-    ("wall_time", "<f8"),
-    ("offset", "<u8"),
-    ("size", "<u8"),
-]
+# at, size, is_double, is_even, crc, first step, stride, last and greatest step, first, last and
+# greatest wall time
+_COLUMN = struct.Struct("<QQ??Iqqqqddd")
+_BLOB = struct.Struct("<IBqdQQ")  # number of its tag, kind, step, wall time, offset, size
+
+
+_Row = tuple[Any, ...]  # of the table of columns
 
 
 class CacheLostError(OSError):
@@ -89,7 +75,7 @@ class StoredColumn:
         "max_wall_time",
     )
 
-    def __init__(self, path: str, memory: Memory, row: Any) -> None:
+    def __init__(self, path: str, memory: Memory, row: _Row) -> None:
         self._path = path
         self._memory = memory
         at, size, is_double, is_even, crc, first, stride, last, top, *wall_times = row
@@ -193,11 +179,11 @@ class ColumnCache:
         self.problem: OSError | None = None
         self._retry_at = 0.0
 
-    def find(self, path: str, status: os.stat_result) -> FileContent | None:
+    def find(self, event_file: GrowingFile, look: Look) -> FileContent | None:
         """What the cache knows of an event file, if that is still true."""
         if self.directory is None:
             return None
-        place = self._place(path)
+        place = self._place(event_file.path)
         try:
             with open(place, "rb") as file:
                 end = os.fstat(file.fileno()).st_size
@@ -208,33 +194,33 @@ class ColumnCache:
             if crc32c(front) != crc:
                 return None
             about = orjson.loads(front[:about_size])
-            if end < about["end"] or not _is_same(path, status, about):
+            if end < about["end"] or not event_file.proves(about, look):
                 return None
-            return self._content(path, place, about, front[about_size:])
+            return self._content(event_file, place, about, front[about_size:])
         except (OSError, ValueError, LookupError, TypeError, struct.error):
             return None  # whatever is wrong with it, the event file can be read
 
-    def _content(self, path: str, place: str, about: dict[str, Any], tables: bytes) -> FileContent:
+    def _content(
+        self, event_file: GrowingFile, place: str, about: dict[str, Any], tables: bytes
+    ) -> FileContent:
         tags = about["tags"]
-        import numpy as np
-
-        rows = np.frombuffer(tables, _COLUMN, len(tags)).tolist()
+        columns_size = len(tags) * _COLUMN.size
+        rows = _COLUMN.iter_unpack(tables[:columns_size])
         columns: dict[str, tuple[Column, ...]] = {
             tag: (StoredColumn(place, self.memory, row),)
             for tag, row in zip(tags, rows, strict=True)
         }
         blobs: dict[str, list[Blob]] = {}
         blob_tags = about["blob_tags"]
-        stored_blobs = np.frombuffer(
-            tables, _BLOB, offset=len(tags) * np.dtype(_COLUMN).itemsize
-        ).tolist()
-        for number, kind, step, wall_time, offset, size in stored_blobs:
+        for row in _BLOB.iter_unpack(tables[columns_size:]):
+            number, kind, step, wall_time, offset, size = row
             tag = blob_tags[number]
-            blobs.setdefault(tag, []).append(Blob(path, kind, tag, step, wall_time, offset, size))
+            blob = Blob(event_file, kind, tag, step, wall_time, offset, size)
+            blobs.setdefault(tag, []).append(blob)
         with suppress(OSError):
             os.utime(place)  # used: not among the first to be deleted
         return FileContent(
-            path=path,
+            file=event_file,
             columns=columns,
             stored=1,
             blobs={tag: tuple(group) for tag, group in blobs.items()},
@@ -249,22 +235,18 @@ class ColumnCache:
             last_step=about["last_step"],
         )
 
-    def store(
-        self, content: FileContent, mtime_ns: int, ends: tuple[int, int]
-    ) -> FileContent | None:
+    def store(self, content: FileContent, proof: Mapping[str, Any]) -> FileContent | None:
         """Writes a file's columns; returns the content with stored columns, None if that failed.
 
         Args:
             content: What has been read.
-            mtime_ns: When the event file was last written to, as of then.
-            ends: The checksums of what has been read.
+            proof: What will tell that the event file still begins with it.
         """
         if self.directory is None or time.monotonic() < self._retry_at:
             return None
         place = self._place(content.path)
         about = {
-            "mtime_ns": mtime_ns,
-            "ends": ends,
+            **proof,
             "purges": content.purges,
             "plugins": [
                 (tag, name, b64encode(data).decode())
@@ -291,24 +273,21 @@ class ColumnCache:
         self.problem = None
         columns: dict[str, tuple[Column, ...]] = {
             tag: (StoredColumn(place, self.memory, row),)
-            for tag, row in zip(content.columns, rows.tolist(), strict=True)
+            for tag, row in zip(content.columns, rows, strict=True)
         }
         return replace(content, columns=columns, stored=1)
 
-    def _write(self, place: str, content: FileContent, about: dict[str, Any]) -> NDArray[Any]:
-        blobs = [
-            (number, blob.kind, blob.step, blob.wall_time, blob.offset, blob.size)
+    def _write(self, place: str, content: FileContent, about: dict[str, Any]) -> list[_Row]:
+        blob_table = b"".join(
+            _BLOB.pack(number, blob.kind, blob.step, blob.wall_time, blob.offset, blob.size)
             for number, group in enumerate(content.blobs.values())
             for blob in group
-        ]
-        import numpy as np
-
-        blob_table = np.array(blobs, _BLOB).tobytes()
-        rows = np.zeros(len(content.columns), _COLUMN)
+        )
+        rows: list[_Row] = []
         about["end"] = 0
         # The front's length depends on the numbers in it; all of them are there but this one.
         room = len(orjson.dumps(about)) + 32
-        tables_size = rows.nbytes + len(blob_table)
+        tables_size = len(content.columns) * _COLUMN.size + len(blob_table)
         at = (_FRONT.size + room + tables_size + 4095) // 4096 * 4096
 
         assert self.directory is not None
@@ -319,13 +298,14 @@ class ColumnCache:
         try:
             with open(descriptor, "wb") as file:
                 # One column at a time: each is put together only while it is written.
-                for index, columns in enumerate(content.columns.values()):
+                for columns in content.columns.values():
                     column = concatenate(columns)
                     file.seek(at)
-                    rows[index] = _row(column, at, _write_column(file, column))
-                    at = at + column.nbytes + 7 & ~7
+                    rows.append(_row(column, at, _write_column(file, column)))
+                    at = file.tell() + 7 & ~7
                 about["end"] = at
-                front = orjson.dumps(about).ljust(room) + rows.tobytes() + blob_table
+                table = b"".join(_COLUMN.pack(*row) for row in rows)
+                front = orjson.dumps(about).ljust(room) + table + blob_table
                 crc = crc32c(front)
                 file.truncate(at)
                 file.seek(0)
@@ -339,7 +319,8 @@ class ColumnCache:
         return rows
 
     def _place(self, path: str) -> str:
-        name = hashlib.sha256(os.fsencode(os.path.abspath(path))).hexdigest()[:40]
+        whole = path if "://" in path else os.path.abspath(path)
+        name = hashlib.sha256(os.fsencode(whole)).hexdigest()[:40]
         return os.path.join(str(self.directory), name[:2], name[2:])
 
     def prune(self, limit: int) -> None:
@@ -362,7 +343,7 @@ class ColumnCache:
             total -= size
 
 
-def _row(column: Column, at: int, crc: int) -> tuple[Any, ...]:
+def _row(column: Column, at: int, crc: int) -> _Row:
     first, first_wall, last, last_wall = column.ends
     even = column.even_steps
     return (
@@ -396,19 +377,3 @@ def _write_column(file: BinaryIO, column: Column) -> int:
             crc = crc32c(piece, crc)
             file.write(piece)
     return crc
-
-
-def checksums(path: str, size: int) -> tuple[int, int]:
-    """Of the first and of the last bytes of an event file up to a size."""
-    with open(path, "rb") as file:
-        head = os.pread(file.fileno(), min(size, _CHECKED), 0)
-        tail = os.pread(file.fileno(), min(size, _CHECKED), max(0, size - _CHECKED))
-    return crc32c(head), crc32c(tail)
-
-
-def _is_same(path: str, status: os.stat_result, about: dict[str, Any]) -> bool:
-    if status.st_size < about["size"]:
-        return False
-    if status.st_size == about["size"] and status.st_mtime_ns != about["mtime_ns"]:
-        return False
-    return [*checksums(path, about["size"])] == list(about["ends"])

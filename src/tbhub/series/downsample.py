@@ -73,23 +73,31 @@ def _extremes(values: NDArray[Any], buckets: int) -> NDArray[np.intp]:
 
 
 def between(
-    steps: NDArray[np.int64], start: int | None, stop: int | None
+    places: NDArray[Any], start: float | None, stop: float | None
 ) -> slice | NDArray[np.intp]:
-    """Which points have ``start <= step <= stop``; None is no bound.
+    """Which points have ``start <= place <= stop``, by steps or wall times; None is no bound.
 
-    Where the steps never go back, the answer is a slice, found by bisection, and holds one point
+    Where the places never go back, the answer is a slice, found by bisection, and holds one point
     more beyond each bound that is given: the lines that enter and leave the range end there, and
-    a range between two points still shows the line that crosses it. Where steps go back, the
-    answer is the indices of the points in the range alone: the point next to one of them may be
-    anywhere. A range that ends before it starts has no points.
+    a range between two points still shows the line that crosses it. Where they go back, the answer
+    is the indices of the points in the range alone: the point next to one of them may be anywhere.
+    A range that ends before it starts has no points.
     """
-    # Bounds come from users; numpy would compare larger ones as Python objects.
-    low = _STEPS.min if start is None else min(max(start, _STEPS.min), _STEPS.max)
-    high = _STEPS.max if stop is None else min(max(stop, _STEPS.min), _STEPS.max)
+    low, high = _within(places, start, "least"), _within(places, stop, "most")
     if low > high:
         return slice(0, 0)
-    if not (steps[1:] >= steps[:-1]).all():
-        return np.flatnonzero((steps >= low) & (steps <= high))
-    first = int(np.searchsorted(steps, low, "left")) - 1
-    end = int(np.searchsorted(steps, high, "right")) + 1
-    return slice(max(first, 0), min(end, len(steps)))
+    if not (places[1:] >= places[:-1]).all():
+        return np.flatnonzero((places >= low) & (places <= high))
+    first = int(np.searchsorted(places, low, "left")) - 1
+    end = int(np.searchsorted(places, high, "right")) + 1
+    return slice(max(first, 0), min(end, len(places)))
+
+
+def _within(places: NDArray[Any], bound: float | None, end: str) -> float:
+    """A bound that is compared as what the places are."""
+    if places.dtype.kind == "f":
+        return float(bound) if bound is not None else (-np.inf if end == "least" else np.inf)
+    if bound is None:
+        return _STEPS.min if end == "least" else _STEPS.max
+    # Bounds come from users; numpy would compare larger ones as Python objects.
+    return min(max(bound, _STEPS.min), _STEPS.max)

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from tbhub._kernel import Decoder
 from tbhub.series import column
 from tbhub.series.column import Column
-
-PIECE = 64 << 20
+from tbhub.series.growing_file import GrowingFile, Readable
 
 Purge = tuple[int, str | None]  # step, tag (None: all): forget what is at or behind it
 
@@ -19,7 +18,7 @@ Purge = tuple[int, str | None]  # step, tag (None: all): forget what is at or be
 class Blob:
     """Where a value that is not a scalar stands in its file."""
 
-    path: str
+    file: Readable = field(repr=False, compare=False)
     kind: int
     tag: str
     step: int
@@ -27,11 +26,14 @@ class Blob:
     offset: int
     size: int
 
+    @property
+    def path(self) -> str:
+        """The file it stands in."""
+        return self.file.path
+
     def read(self) -> bytes:
         """The bytes of the value."""
-        with open(self.path, "rb") as file:
-            file.seek(self.offset)
-            data = file.read(self.size)
+        data = self.file.read(self.offset, self.size)
         if len(data) != self.size:
             raise OSError(f"{self.path} was cut short while it was being read")
         return data
@@ -49,7 +51,7 @@ class Counts(NamedTuple):
 class FileContent:
     """Everything in one file, in the order it was written. Never changed: it is replaced."""
 
-    path: str
+    file: Readable
     columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
     stored: int = 0  # how many columns of each tag stand in the cache: all or none but the last
     blobs: Mapping[str, tuple[Blob, ...]] = field(default_factory=dict)
@@ -62,6 +64,11 @@ class FileContent:
     damage_counts: Mapping[str, int] = field(default_factory=dict)
     file_version: int = 2
     last_step: int = 0
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.file.path
 
     @property
     def counts(self) -> Counts:
@@ -87,7 +94,7 @@ class FileContent:
             earlier = columns.get(name)
             columns[name] = column.append(earlier, points, self.stored) if earlier else (points,)
         if index is not None:
-            for name, group in _blobs(self.path, index).items():
+            for name, group in _blobs(self.file, index).items():
                 blobs[name] = (*blobs.get(name, ()), *group)
         if purges:
             columns = {name: parts for name, parts in columns.items() if parts}
@@ -108,15 +115,18 @@ class FileContent:
         )
 
 
-def read_content(path: str, advance: Callable[[int], None]) -> FileContent:
+def read_content(file: GrowingFile, advance: Callable[[int], None]) -> FileContent:
     """Reads a whole file, and says every now and then how many bytes more it has read."""
     decoder = Decoder()
-    at_end = False
-    while not at_end:
+    end = file.look().size
+    start = -1
+    while start < decoder.offset:  # else that was all, or it has been cut short in this moment
         start = decoder.offset
-        at_end = decoder.read_file(path, PIECE) < PIECE
+        file.feed(decoder, end)
         advance(decoder.offset - start)
-    return FileContent(path).with_more(decoder, Counts())
+        if decoder.offset >= end:
+            break
+    return FileContent(file).with_more(decoder, Counts())
 
 
 def _added(some: Mapping[str, int], more: dict[str, int]) -> Mapping[str, int]:
@@ -125,7 +135,7 @@ def _added(some: Mapping[str, int], more: dict[str, int]) -> Mapping[str, int]:
     return {kind: some.get(kind, 0) + more.get(kind, 0) for kind in {**some, **more}}
 
 
-def _blobs(path: str, index: Any) -> dict[str, list[Blob]]:
+def _blobs(file: Readable, index: Any) -> dict[str, list[Blob]]:
     tags, kinds, steps, wall_times, offsets, sizes = index
     found: dict[str, list[Blob]] = {}
     for tag, kind, step, wall_time, offset, size in zip(
@@ -137,5 +147,5 @@ def _blobs(path: str, index: Any) -> dict[str, list[Blob]]:
         sizes.tolist(),
         strict=True,
     ):
-        found.setdefault(tag, []).append(Blob(path, kind, tag, step, wall_time, offset, size))
+        found.setdefault(tag, []).append(Blob(file, kind, tag, step, wall_time, offset, size))
     return found

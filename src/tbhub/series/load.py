@@ -9,18 +9,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tbhub.errors import NoEventsError, TbhubWarning
 from tbhub.series.file_content import FileContent, read_content
+from tbhub.series.growing_file import GrowingFile
 from tbhub.series.progress import Progress
 from tbhub.series.run_data import RunData, Runs
+from tbhub.series.run_files import joined_files
 from tbhub.series.tree import Tree, find_runs
 
 _MAX_THREADS = 8
+_MAX_REQUESTS = 16
 
 
 def load(path: str | os.PathLike[str]) -> Runs:
     """Reads every run below a path.
 
     Args:
-        path: An event file, a directory of one run, or a tree of runs.
+        path: An event file, a directory of one run, or a tree of runs; or the URI of a directory
+            in a store (``s3://bucket/runs``).
 
     Returns:
         RunData by run name, sorted. As in TensorBoard a run is named by its path below the
@@ -33,20 +37,19 @@ def load(path: str | os.PathLike[str]) -> Runs:
     warning that counts them; ``RunData.damages`` has the details.
     """
     root = os.fspath(path)
-    tree = _tree(root)
-    files = [file for group in tree.runs.values() for file in group]
+    groups, problems, threads = _files(root)
+    files = [file for group in groups.values() for file in group]
     contents: dict[str, FileContent | OSError] = {}
     with Progress("loading", sum(map(_size, files))) as progress:
-        contents.update(_read_all(files, progress))
+        contents.update(_read_all(files, progress, threads))
 
     runs = Runs()
-    problems: dict[str, OSError] = dict(tree.unreadable)
-    for name, group in tree.runs.items():
+    for name, group in groups.items():
         good = []
         for file in group:
-            content = contents.pop(file)
+            content = contents.pop(file.path)
             if isinstance(content, OSError):
-                problems[file] = content
+                problems[file.path] = content
             else:
                 good.append(content)
         if good:
@@ -57,6 +60,25 @@ def load(path: str | os.PathLike[str]) -> Runs:
         _insist_on_events(root, runs["."])
     _warn_of(problems, runs, root)
     return runs
+
+
+def _files(root: str) -> tuple[dict[str, list[GrowingFile]], dict[str, OSError], int]:
+    """The files of each run, directories that could not be listed, and how many to read at once."""
+    if "://" in root:
+        from tbhub.storage.uri import FILE, parse
+
+        place = parse(root)
+        if place.scheme != FILE:
+            from tbhub.series.remote_tree import find_remote_runs
+
+            found = find_remote_runs(place)
+            if not found:
+                raise NoEventsError(f"no event files below {place}")
+            return found, {}, _MAX_REQUESTS
+        root = place.path
+    tree = _tree(root)
+    groups = {name: joined_files(files) for name, files in tree.runs.items()}
+    return groups, dict(tree.unreadable), min(os.cpu_count() or 1, _MAX_THREADS)
 
 
 def _tree(root: str) -> Tree:
@@ -70,26 +92,29 @@ def _tree(root: str) -> Tree:
     raise NoEventsError(f"{root} does not exist; give an event file or a directory of runs")
 
 
-def _size(file: str) -> int:
+def _size(file: GrowingFile) -> int:
     try:
-        return os.path.getsize(file)
+        return file.look().size
     except OSError:
         return 0
 
 
-def _read_all(files: list[str], progress: Progress) -> Iterator[tuple[str, FileContent | OSError]]:
-    def read(file: str) -> FileContent | OSError:
+def _read_all(
+    files: list[GrowingFile], progress: Progress, threads: int
+) -> Iterator[tuple[str, FileContent | OSError]]:
+    def read(file: GrowingFile) -> FileContent | OSError:
         try:
             return read_content(file, progress.advance)
         except OSError as error:
             return error
 
-    threads = min(len(files), os.cpu_count() or 1, _MAX_THREADS)
+    paths = [file.path for file in files]
+    threads = min(len(files), threads)
     if threads < 2:
-        yield from ((file, read(file)) for file in files)
+        yield from zip(paths, map(read, files), strict=True)
         return
     with ThreadPoolExecutor(threads, thread_name_prefix="tbhub-load") as pool:
-        yield from zip(files, pool.map(read, files), strict=True)
+        yield from zip(paths, pool.map(read, files), strict=True)
 
 
 def _insist_on_events(path: str, run: RunData) -> None:

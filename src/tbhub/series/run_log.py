@@ -6,21 +6,19 @@ drawn from one state of the run while the next one is being read.
 
 from __future__ import annotations
 
-import math
 import os
-import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from tbhub.events.names import is_event_file
 from tbhub.series.cache import CacheLostError, ColumnCache
 from tbhub.series.column import Column, Part, concatenate
 from tbhub.series.file_content import Blob, FileContent
+from tbhub.series.growing_file import GrowingFile
 from tbhub.series.join import join_blobs, join_columns
+from tbhub.series.run_files import LocalFiles, RunFiles, why
 from tbhub.series.tail import Change, Tail
-from tbhub.series.tree import is_folder
 
 T = TypeVar("T")
 
@@ -117,8 +115,10 @@ def _loaded(columns: tuple[Column, ...]) -> Part | None:
 class RunLog:
     """Follows the event files of one directory, or a single event file."""
 
-    def __init__(self, path: str, cache: ColumnCache) -> None:
-        self.path = path
+    def __init__(self, files: RunFiles | str, cache: ColumnCache) -> None:
+        """`files`: where they are; a path of this machine will do."""
+        self.files = LocalFiles(files) if isinstance(files, str) else files
+        self.path = self.files.path
         self.memory = cache.memory
         self.version = 0
         self.heap = 0  # bytes of columns in no cache file
@@ -136,21 +136,22 @@ class RunLog:
         """Bytes of event files of which the cache does not know."""
         return sum(tail.fresh for tail in list(self._tails.values()))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all there is has been read, as far as it was told."""
+        return not self.view.problems and not any(
+            tail.is_behind for tail in list(self._tails.values())
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether none of its files has been written to for a while."""
+        return all(tail.is_idle for tail in list(self._tails.values()))
+
     @cached_property
     def started(self) -> float:
-        """When its first event was logged, for the order of runs; infinity when that is not known.
-
-        Of the first file, as TensorBoard has it: the record every file begins with.
-        """
-        try:
-            for path in self._files({}):
-                with open(path, "rb") as file:
-                    start = file.read(21)
-                if len(start) == 21 and start[12] == 0x09:  # field 1, a double
-                    return float(struct.unpack_from("<d", start, 13)[0])
-        except OSError:
-            pass
-        return math.inf
+        """When its first event was logged, for the order of runs; infinity when unknown."""
+        return self.files.started()
 
     def refresh(self, report: Callable[[int], None] = lambda _: None) -> bool:
         """Reads what is new; True when there is news. A run whose files are gone is empty."""
@@ -162,11 +163,11 @@ class RunLog:
 
     def _refresh(self, report: Callable[[int], None], trust_cache: bool = True) -> bool:
         problems: dict[str, str] = {}
-        files = self._files(problems)
-        changed = self.version == 0 or list(self._tails) != files
         tails = self._tails
+        files = self.files.open({path: tail.file for path, tail in tails.items()}, problems)
+        changed = self.version == 0 or list(tails) != list(files)
         self._tails = {
-            path: tails.get(path) or Tail(path, self._cache, trust_cache) for path in files
+            path: self._tail(file, tails.get(path), trust_cache) for path, file in files.items()
         }
         for path, tail in self._tails.items():
             try:
@@ -176,28 +177,17 @@ class RunLog:
                     problems[path] = "a link that leads nowhere"
                 # Else it is gone since it was listed; the next look will not list it.
             except OSError as error:
-                problems[path] = error.strerror or str(error)
+                problems[path] = why(error)
         changed |= problems != self.view.problems
         if changed:
             self.version += 1
             self._publish(problems)
         return changed
 
-    def _files(self, problems: dict[str, str]) -> list[str]:
-        try:
-            with os.scandir(self.path) as entries:
-                return sorted(
-                    entry.path
-                    for entry in entries
-                    if is_event_file(entry.name) and not is_folder(entry)
-                )
-        except FileNotFoundError:
-            return []
-        except NotADirectoryError:
-            return [self.path]
-        except OSError as error:
-            problems[self.path] = error.strerror or str(error)
-            return list(self._tails)
+    def _tail(self, file: GrowingFile, known: Tail | None, trust_cache: bool) -> Tail:
+        if known is not None and known.file is file:
+            return known
+        return Tail(file, self._cache, trust_cache)
 
     def _publish(self, problems: Mapping[str, str]) -> None:
         heap = sum(tail.heap for tail in self._tails.values())

@@ -1,21 +1,20 @@
-"""One event file, followed as it grows.
+"""One event file, followed as it grows, wherever it is.
 
 Only new bytes are read. A file that has become shorter, is another file under the same name, or
 whose bytes before the place we had come to are not the ones we read, is read from its beginning.
-No descriptor stays open between two looks.
 """
 
 from __future__ import annotations
 
 import enum
-import os
 import time
 from collections.abc import Callable
 
 from tbhub._kernel import Decoder
-from tbhub.series.cache import ColumnCache, StoredColumn, checksums
+from tbhub.series.cache import ColumnCache, StoredColumn
 from tbhub.series.column import Column
-from tbhub.series.file_content import PIECE, Counts, FileContent
+from tbhub.series.file_content import Counts, FileContent
+from tbhub.series.growing_file import GrowingFile, Look
 
 _REMEMBERED = 64  # bytes before a place we have come to
 _IDLE_SECONDS = 60
@@ -32,9 +31,9 @@ class Change(enum.Enum):
 class Tail:
     """Follows one file; used by one thread at a time."""
 
-    def __init__(self, path: str, cache: ColumnCache, trust_cache: bool = True) -> None:
-        self.path = path
-        self.content = FileContent(path)
+    def __init__(self, file: GrowingFile, cache: ColumnCache, trust_cache: bool = True) -> None:
+        self.file = file
+        self.content = FileContent(file)
         self.heap = 0  # bytes of columns that stand in no cache file
         self.stored = 0  # and of those that do
         self._cached = 0  # how far the cache knows the file
@@ -42,47 +41,57 @@ class Tail:
         self._trust_cache = trust_cache
         self._decoder: Decoder | None = None
         self._before = Counts()  # what had been counted when the decoder began
-        self._status: os.stat_result | None = None
+        self._look: Look | None = None
         self._last_bytes = (b"", b"")  # of the whole records, and of what waits behind them
 
     def advance(self, report: Callable[[int], None] = lambda _: None) -> Change:
         """Looks at the file and reads what is new; `report` is told of bytes after each piece."""
-        status = os.stat(self.path)
+        look = self.file.look()
         change = Change.NOTHING
-        if self._status is None:
-            stored = self._cache.find(self.path, status) if self._trust_cache else None
+        if self._look is None:
+            stored = self._cache.find(self.file, look) if self._trust_cache else None
             if stored is not None:
                 self._begin(stored)
                 self._last_bytes = self._read_last_bytes()
                 report(stored.size)
                 change = Change.MORE
-        elif self._is_other(status):
-            self._begin(FileContent(self.path))
+        elif self._is_other(look):
+            self._begin(FileContent(self.file))
             change = Change.ANEW
-        self._status = status
-        while self.content.size < status.st_size:
-            taken = self._read(status.st_size)
+        self._look = look
+        while self.content.size < look.size:
+            taken = self._read(look.size)
             if taken <= 0:
                 break  # it has been cut short in this moment; the next look will tell
             report(taken)
             if change is Change.NOTHING:
                 change = Change.MORE
-        if time.time() - status.st_mtime > _IDLE_SECONDS:
+        if self.is_idle:
             self._decoder = None  # it can be made again from the content
         return change
 
-    def _is_other(self, status: os.stat_result) -> bool:
+    @property
+    def is_idle(self) -> bool:
+        """Whether the file has not been written to for a while."""
+        return self._look is not None and time.time() - self._look.modified > _IDLE_SECONDS
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more than has been read."""
+        return self._look is None or self.content.size < self._look.size
+
+    def _is_other(self, look: Look) -> bool:
         """Whether what we have read is no longer what stands in the file."""
-        known = self._status
+        known = self._look
         assert known is not None
-        if (status.st_dev, status.st_ino) != (known.st_dev, known.st_ino):
+        if look.identity != known.identity:
             return True
         size = self.content.size
-        if status.st_size < size:
+        if look.size < size:
             return True
-        if status.st_mtime_ns == known.st_mtime_ns and status.st_size == size:
+        if look.version == known.version and look.size == size:
             return False
-        if status.st_size == size == known.st_size:
+        if look.size == size == known.size:
             return True  # written to, but not grown
         whole, waiting = self._read_last_bytes()
         if waiting != self._last_bytes[1]:
@@ -95,14 +104,8 @@ class Tail:
         end, pending = self.content.size, self.content.pending
         whole = min(end - pending, _REMEMBERED)
         waiting = min(pending, _REMEMBERED)
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            return (
-                os.pread(descriptor, whole, end - pending - whole),
-                os.pread(descriptor, waiting, end - waiting) if waiting else b"",
-            )
-        finally:
-            os.close(descriptor)
+        found = self.file.ends_at([(end - pending - whole, whole), (end - waiting, waiting)])
+        return found[0], found[1]
 
     def _begin(self, content: FileContent) -> None:
         self.content = content
@@ -119,8 +122,7 @@ class Tail:
             self._decoder = _decoder_after(self.content)
         decoder = self._decoder
         start = self.content.size
-        # The decoder may go back to where the last whole record ended.
-        decoder.read_file(self.path, min(PIECE, max(0, end - decoder.offset + decoder.pending)))
+        self.file.feed(decoder, end)
         grown = self.content.with_more(decoder, self._before)
         self.heap += _fresh_bytes(self.content, grown)
         self.content = grown
@@ -134,15 +136,16 @@ class Tail:
 
     def store(self) -> bool:
         """Moves the columns to the cache; False where nothing is new, or it cannot be done."""
-        if self._status is None or self.fresh == 0:
+        look = self._look
+        if look is None or self.fresh == 0:
             return False
         try:
-            ends = checksums(self.path, self.content.size)
-            if self._is_other(os.stat(self.path)):
-                return False  # these are not the ends of what we have read
+            proof = self.file.proof(self.content.size, self.content.pending, look)
+            if proof is None or self._is_other(self.file.look()):
+                return False  # it is not the proof of what we have read
         except OSError:
             return False  # the event file is gone
-        stored = self._cache.store(self.content, self._status.st_mtime_ns, ends)
+        stored = self._cache.store(self.content, proof)
         if stored is None:
             return False
         self.content = stored

@@ -59,8 +59,12 @@ class Folders:
         root: str,
         entered: Callable[[str], None] = lambda _: None,
         left: Callable[[str], None] = lambda _: None,
+        *,
+        alone: bool = False,
     ) -> None:
+        """`alone`: the root itself and nothing below it."""
         self.root = root
+        self._alone = alone
         self._entered = entered  # is told of each directory before it is listed
         self._left = left  # and when it is gone
         self.known: dict[str, Folder] = {}
@@ -87,6 +91,8 @@ class Folders:
                 if folder is None:
                     continue
                 below, files = list_folder(path)
+                if self._alone:
+                    below = set()
             except (FileNotFoundError, NotADirectoryError):
                 self._forget(path, waiting)
                 continue

@@ -51,6 +51,8 @@ class Watcher:
         self._paths: dict[int, set[str]] = {}  # one inode may have several paths
         self._numbers: dict[str, int] = {}
         self._lock = threading.Lock()
+        # Of wake and close, which do not wait for a file system; handlers of signals may call them.
+        self._waking = threading.RLock()
         self._closed = False
         self._remote: dict[int, bool] = {}  # by device
 
@@ -132,13 +134,14 @@ class Watcher:
                         self._numbers.pop(path, None)
 
     def wake(self) -> None:
-        """Ends a wait."""
-        with suppress(OSError):
-            os.write(self._wake_write, b"x")
+        """Ends a wait, if there still is one: the descriptor may be that of another file since."""
+        with self._waking, suppress(OSError):
+            if not self._closed:
+                os.write(self._wake_write, b"x")
 
     def close(self) -> None:
         """Gives the descriptors back; nobody may be waiting."""
-        with self._lock:
+        with self._lock, self._waking:
             if self._closed:
                 return
             self._closed = True

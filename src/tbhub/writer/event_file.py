@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from tbhub._kernel import MAX_PENDING_BYTES, MAX_RECORD_BYTES, Sink, flush_all
 from tbhub.errors import TbhubWarning, WriteError
-from tbhub.writer.record_writer import find_factory
+from tbhub.writer.record_writer import find_place
 
 # How long an event may stay in memory. The libraries before us wait two minutes.
 DEFAULT_FLUSH_SECS = 0.5
@@ -68,12 +68,12 @@ class EventFile:
         if os.sep in filename_suffix:
             raise ValueError(f"filename_suffix must not contain {os.sep!r}: {filename_suffix!r}")
         self.logdir = os.fspath(logdir)
-        factory = find_factory(self.logdir)
+        place = find_place(self.logdir)
         self.sink: Any
-        if factory is None:
+        if isinstance(place, str):
             # Absolute: files are opened later, too, and the program may have moved by then.
             self.sink = Sink(
-                os.path.abspath(self.logdir),
+                os.path.abspath(place),
                 filename_suffix,
                 flush_seconds,
                 max_queue or 0,
@@ -81,7 +81,7 @@ class EventFile:
         else:
             from tbhub.writer.factory_sink import FactorySink
 
-            self.sink = FactorySink(factory, self.logdir, filename_suffix, flush_seconds)
+            self.sink = FactorySink(place, self.logdir, filename_suffix, flush_seconds)
         self._start_reports()
         _open_files.add(self)
         _follow_child_processes()

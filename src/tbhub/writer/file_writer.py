@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from tbhub.writer.arrays import to_float, to_step
 from tbhub.writer.event_file import EventFile
+from tbhub.writer.publishing import publish
 
 
 class FileWriter:
@@ -109,7 +110,16 @@ class FileWriter:
         self.event_writer.flush()
 
     def close(self) -> None:
-        """Flushes and closes the file. A later event opens a new one."""
+        """Flushes and closes the file. A later event opens a new one.
+
+        Where the log directory is a URI this waits, a minute at most, until all is published. What
+        is left then is kept, and published later.
+        """
+        self.close_file()
+        publish(self._arguments[0])
+
+    def close_file(self) -> None:
+        """The same without waiting for a store."""
         self.event_writer.close()
 
     def reopen(self) -> None:
@@ -155,6 +165,9 @@ class DiscardingFileWriter(FileWriter):
         """Does nothing."""
 
     def close(self) -> None:
+        """Does nothing."""
+
+    def close_file(self) -> None:
         """Does nothing."""
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -46,12 +46,36 @@ def find_factory(path: str) -> WriterFactory | None:
         return None
     factory = _factories.get(prefix)
     if factory is None:
-        known = ", ".join(sorted(_factories)) or "none"
-        raise ValueError(
-            f"cannot write to {path!r}: no writer is registered for {prefix}:// (registered: "
-            f"{known}); log to a local directory, or call tbhub.register_writer_factory first"
-        )
+        raise _unknown(path)
     return factory
+
+
+def find_place(logdir: str) -> WriterFactory | str:
+    """Where a log directory's files go: to a factory, or to a directory of this machine.
+
+    That of a URI without a factory is published there as it grows.
+    """
+    prefix, separator, _ = logdir.partition("://")
+    if not separator:
+        return logdir
+    if prefix in _factories:
+        return _factories[prefix]
+    from tbhub.publisher.remote_logdir import local_directory
+    from tbhub.storage.uri import FILE, parse, schemes
+
+    if prefix.lower() not in schemes():
+        raise _unknown(logdir)
+    place = parse(logdir)
+    return place.path if place.scheme == FILE else local_directory(logdir)
+
+
+def _unknown(path: str) -> ValueError:
+    prefix = path.partition("://")[0]
+    known = ", ".join(sorted(_factories)) or "none"
+    return ValueError(
+        f"cannot write to {path!r}: no writer is registered for {prefix}:// (registered: "
+        f"{known}); log to a local directory, or call tbhub.register_writer_factory first"
+    )
 
 
 class RecordWriter:

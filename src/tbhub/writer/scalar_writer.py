@@ -18,6 +18,8 @@ from tbhub.events.names import default_logdir
 from tbhub.writer.arrays import to_array, to_float, to_step
 from tbhub.writer.event_file import DEFAULT_FLUSH_SECS, warn
 from tbhub.writer.file_writer import DiscardingFileWriter, FileWriter
+from tbhub.writer.publishing import publish
+from tbhub.writer.record_writer import find_place
 
 # Tags whose NaN has been warned of; a bound, so that memory does not grow with the tags.
 _MAX_WARNED_TAGS = 1000
@@ -41,7 +43,8 @@ class ScalarWriter:
         """Opens an event file.
 
         Args:
-            logdir: The directory; ``runs/<time>_<host><comment>`` when none is given.
+            logdir: The directory, or a URI (``s3://bucket/run``) to which its files are published;
+                ``runs/<time>_<host><comment>`` when none is given, inside a run the run's own.
             comment: The end of the default directory's name; unused when one is given.
             purge_step: Readers forget what was logged at this step and later by earlier writers
                 in the same directory: for going on from a checkpoint.
@@ -99,6 +102,11 @@ class ScalarWriter:
         return make(
             self._absolute(directory), self.max_queue, self.flush_secs, self.filename_suffix
         )
+
+    def _local(self, directory: str) -> str | None:
+        """Where the files of a directory are on this machine; None where a factory has them."""
+        place = find_place(self._absolute(directory))
+        return place if isinstance(place, str) else None
 
     def _absolute(self, directory: str) -> str:
         """Where a directory was when the writer was made; the program may have moved since."""
@@ -340,8 +348,21 @@ class ScalarWriter:
         self._on_each_writer(lambda writer: writer.flush())
 
     def close(self) -> None:
-        """Flushes and closes every file. A later call opens new ones."""
-        self._on_each_writer(lambda writer: writer.close())
+        """Flushes and closes every file. A later call opens new ones.
+
+        Where the log directory is a URI this waits, a minute at most, until all is published. What
+        is left then is kept, and published later.
+        """
+        self._on_each_writer(lambda writer: writer.close_file())
+        publish(self.logdir)
+
+    def wait_until_published(self, seconds: float) -> bool:
+        """Waits, so long at most, until all that was logged is where it goes; whether it is.
+
+        For log directories that are URIs; what is written to this machine is there at once.
+        """
+        self.flush()
+        return publish(self.logdir, seconds)
 
     def _on_each_writer(self, action: Callable[[FileWriter], None]) -> None:
         """Runs an action on every file, all of them even when some fail."""

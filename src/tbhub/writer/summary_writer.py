@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from tbhub._kernel import NON_FINITE
 from tbhub.errors import WriteError
 from tbhub.writer.arrays import naming, to_float, to_step
-from tbhub.writer.record_writer import find_factory
 from tbhub.writer.scalar_writer import ScalarWriter, check_tag
 
 if TYPE_CHECKING:
@@ -61,7 +60,8 @@ class SummaryWriter(ScalarWriter):
         if run_name is not None and not isinstance(run_name, str):
             run_name, global_step = None, run_name
         summaries = hparams(hparam_dict, metric_dict, hparam_domain_discrete)
-        directory = os.path.join(self.logdir, name or run_name or str(time.time()))
+        run = name or run_name or str(time.time())
+        directory = self.logdir if run == "." else os.path.join(self.logdir, run)
         step = to_step(global_step, "add_hparams")
         values = {
             tag: to_float(value, f"add_hparams: metric {tag!r:.80}")
@@ -382,15 +382,16 @@ class SummaryWriter(ScalarWriter):
 
         check_tag(tag, "add_embedding")
         step = to_step(global_step, f"add_embedding({tag!r:.80})")
-        if find_factory(self.logdir):
+        if not self._write_to_disk:
+            return
+        directory = self._local(self.logdir)
+        if directory is None:
             raise ValueError(
                 f"add_embedding({tag!r:.80}): the projector's files need a local log directory, "
                 f"not {self.logdir}"
             )
-        if self._write_to_disk:
-            directory = self._absolute(self.logdir)
-            with naming(f"add_embedding({tag!r:.80})"):
-                write_embedding(directory, mat, metadata, label_img, step, tag, metadata_header)
+        with naming(f"add_embedding({tag!r:.80})"):
+            write_embedding(directory, mat, metadata, label_img, step, tag, metadata_header)
 
     # ------------------------------------------------------------------ graphs
 
@@ -460,8 +461,8 @@ class SummaryWriter(ScalarWriter):
         series: dict[str, list[list[float]]] = {}
         for directory, writer in self._sub_writers.items():
             writer.flush()
-            place = self._absolute(directory)
-            if not os.path.isdir(place):  # not written, or not to this machine
+            place = self._local(directory)
+            if place is None or not os.path.isdir(place):  # not written, or not to this machine
                 continue
             points = series.setdefault(directory, [])
             for name in sorted(filter(is_event_file, os.listdir(place))):
