@@ -1,0 +1,1 @@
+"""One small interface to files and buckets."""
