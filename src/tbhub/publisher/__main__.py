@@ -1,0 +1,217 @@
+"""The agent: ``python -m tbhub.publisher``, which publishes for a program and outlives it.
+
+It is told by lines of JSON on stdin:
+
+    {"spool": "/path", "credentials": null}              publish this from now on
+    {"publish": 1, "spool": "/path", "timeout": 60}      all that is on disk now; answer when done
+    {"close": 2, "spool": "/path", "timeout": 60}        for the last time
+
+and answers ``{"id": 1, "files": 0, "bytes": 0, "problem": "", "refused": []}``. When stdin ends it
+publishes what is left, for an hour at most, says in the spool's log what it could not, and ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from tbhub.errors import TbhubError
+from tbhub.publisher.publisher import Backlog, Publisher
+from tbhub.publisher.spool import Spool, find_spool, remove_published
+
+_NICE = 10  # training goes first
+_LINGER = 3600.0  # seconds after the program's end; what is left then waits for `tbhub sync`
+_HURRY = 25.0  # the same where the machine is about to be taken away
+_LOOKS = 1.0  # seconds between two looks at what has gone wrong
+_TRIES = 10
+_AGAIN = 0.2  # seconds between two passes that someone waits for
+
+
+class Watched:
+    """A place of the spool, once its lock is ours and its store open."""
+
+    def __init__(self, spool: Spool, credentials: Mapping[str, str] | None) -> None:
+        self.spool = spool
+        self._credentials = credentials
+        self._held = ExitStack()
+        self._publisher: Publisher | None = None
+        self._problem = ""
+        self._lock = threading.Lock()
+
+    def open(self) -> Publisher | None:
+        """Begins to publish; None if that is not possible now."""
+        with self._lock:
+            if self._publisher is not None:
+                return self._publisher
+            try:
+                with ExitStack() as held:
+                    held.enter_context(self.spool.taken())
+                    self._publisher, store = self.spool.open(self._credentials)
+                    held.callback(store.close)
+                    self._held = held.pop_all()
+            except (TbhubError, OSError) as error:
+                self.note(str(error))
+                return None
+            self._publisher.start()
+            return self._publisher
+
+    def note(self, problem: str) -> None:
+        """Writes a problem to the log, once."""
+        if problem and problem != self._problem:
+            self.spool.log(problem)
+        self._problem = problem
+
+    def look(self) -> None:
+        """Tries to begin if that was not possible before; notes what is wrong."""
+        publisher = self.open()
+        if publisher is not None:
+            self.note(publisher.backlog.problem)
+
+    def publish(self, timeout: float) -> Backlog:
+        """Publishes all that is there now."""
+        deadline = time.monotonic() + timeout
+        while True:
+            publisher = self.open()
+            left = publisher.publish() if publisher else self._without_store()
+            if not left.files or time.monotonic() + _AGAIN > deadline:
+                return left
+            time.sleep(_AGAIN)
+
+    def close(self, timeout: float) -> Backlog:
+        """Publishes what is left; removes the place if that is nothing."""
+        deadline = time.monotonic() + timeout
+        while (publisher := self.open()) is None:
+            if time.monotonic() + _LOOKS > deadline:
+                left = self._without_store()
+                self._say(left)
+                return left
+            time.sleep(_LOOKS)
+        # Someone who knows another way there may ask for it: `tbhub sync`.
+        left = publisher.close(min(_LOOKS, max(0.0, deadline - time.monotonic())))
+        while not publisher.is_done and time.monotonic() < deadline:
+            if self.spool.is_wanted():
+                break
+            left = publisher.close(min(_LOOKS, max(0.0, deadline - time.monotonic())))
+        is_done = publisher.is_done
+        publisher.stop()
+        if is_done and not left.files and not left.refused:
+            self._held.close()
+            self._remove()
+        else:
+            self._say(left)
+            self._held.close()
+        return left
+
+    def _remove(self) -> None:
+        """The program closes its pipe and its lock at its very end, but one after the other."""
+        for _ in range(_TRIES):
+            if remove_published(self.spool):
+                return
+            time.sleep(_AGAIN)
+
+    def _say(self, left: Backlog) -> None:
+        self.spool.log(
+            f"{left} left for `tbhub sync`" + (f": {left.problem}" if left.problem else "")
+        )
+        for each in left.refused:
+            self.spool.log(f"cannot be published: {each}")
+
+    def _without_store(self) -> Backlog:
+        left = self.spool.backlog()
+        return Backlog(left.files, left.bytes, self._problem)
+
+
+class Agent:
+    """All that one program publishes."""
+
+    def __init__(self) -> None:
+        self._watched: dict[str, Watched] = {}
+        self._ended = threading.Event()
+        self._linger = _LINGER
+        self._latest = float("inf")
+        self._writing = threading.Lock()
+
+    def run(self) -> None:
+        """Until stdin ends, and then until all is published."""
+        signal.signal(signal.SIGTERM, lambda *_: self._hurry())
+        threading.Thread(target=self._listen, name="tbhub-listen", daemon=True).start()
+        while not self._ended.wait(_LOOKS):
+            for watched in list(self._watched.values()):
+                watched.look()
+        deadline = time.monotonic() + self._linger
+        threads = [
+            threading.Thread(target=watched.close, args=(deadline - time.monotonic(),), daemon=True)
+            for watched in self._watched.values()
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive() and time.monotonic() < min(deadline, self._latest):
+                thread.join(_LOOKS)
+
+    def _hurry(self) -> None:
+        """The machine may be taken away: the program ends as it likes, and we not long after."""
+        self._linger = _HURRY
+        if self._ended.is_set():
+            self._latest = time.monotonic() + _HURRY
+
+    def _listen(self) -> None:
+        unread = b""
+        # Not sys.stdin: Python would wait for its lock when it ends.
+        while data := os.read(0, 65536):
+            *lines, unread = (unread + data).split(b"\n")
+            for line in lines:
+                self._hear(json.loads(line))
+        self._ended.set()
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        path = message["spool"]
+        if "credentials" in message:
+            spool = find_spool(Path(path))
+            if spool is not None and path not in self._watched:
+                self._watched[path] = Watched(spool, message["credentials"])
+                self._watched[path].open()
+            return
+        threading.Thread(target=self._serve, args=(message,), daemon=True).start()
+
+    def _serve(self, message: dict[str, Any]) -> None:
+        watched = self._watched.get(message["spool"])
+        if "close" in message:
+            self._watched.pop(message["spool"], None)
+        if watched is None:
+            left = Backlog()
+        elif "close" in message:
+            left = watched.close(message["timeout"])
+        else:
+            left = watched.publish(message["timeout"])
+        answer = {
+            "id": message["close"] if "close" in message else message["publish"],
+            "files": left.files,
+            "bytes": left.bytes,
+            "problem": left.problem,
+            "refused": left.refused,
+        }
+        with self._writing, suppress(OSError):
+            os.write(1, json.dumps(answer).encode() + b"\n")
+
+
+def main() -> None:
+    """Runs the agent."""
+    os.nice(_NICE)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    Agent().run()
+    sys.stdout.flush()
+    os._exit(0)  # a request that hangs is not waited for
+
+
+if __name__ == "__main__":
+    main()

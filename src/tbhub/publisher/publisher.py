@@ -1,0 +1,592 @@
+"""The engine: follows a directory, and publishes what is new in it.
+
+A pass looks at every file; what has not changed since it was last wholly published costs nothing
+but that look. What is due goes up through a few threads. A store that fails ends the pass: the next
+one comes later, and later again, and goes on where this one stood.
+
+Invariants, also for a process that is killed between any two steps:
+  - What is stored of an event file is a beginning of it that ends with a whole record; of a log a
+    beginning.
+  - A new segment is only ever created, never put in the place of something (`put_if_absent`). What
+    is found there is either ours, its acknowledgement lost, and we go on behind it; or someone
+    else's, and we take another name.
+  - Nothing that is published is deleted or taken back.
+
+A listing is asked for when it is not known what has been published, and once more at the end to see
+that every object is as long as it should be; an old listing makes us ask or send again, no more.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from tbhub.events.names import is_event_file
+from tbhub.events.segments import group_segments, segment_name
+from tbhub.publisher import plan
+from tbhub.publisher.files import files_below, look_of
+from tbhub.publisher.plan import Look, Piece
+from tbhub.publisher.records import boundary_before, log_end, whole_end
+from tbhub.publisher.state import Grown, State
+from tbhub.storage.errors import BadName, Conflict, NoPermission, StoreError, WrongOffset
+from tbhub.storage.store import AppendingStore, Store
+
+_THREADS = 8
+_SHARE = 50  # a look at the directory takes at most one part in so many of the time
+_LONGEST_PAUSE = 60.0  # while the store fails in passing
+_SLOW_PAUSE = 10.0  # the first, and
+_SLOWEST_PAUSE = 300.0  # the longest, where someone has to do something
+_SAVE_EVERY = 2.0  # seconds of a long pass
+_COMPARED = 64  # bytes at the end of an object that can grow
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What is not published yet.
+
+    Attributes:
+        files: How many files have something that is not published.
+        bytes: How much that is.
+        problem: Why, in a sentence, if something failed last time.
+        refused: Files that cannot be published, each with the reason; they are not waited for.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    problem: str = ""
+    refused: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The beginning of a sentence: ``1 file with 1,234 bytes is``."""
+        files = "1 file" if self.files == 1 else f"{self.files:,} files"
+        size = "1 byte" if self.bytes == 1 else f"{self.bytes:,} bytes"
+        return f"{files} with {size} {'is' if self.files == 1 else 'are'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a publisher has done."""
+
+    logged: int  # bytes that the files have
+    sent: int  # bytes that went to the store
+    requests: int
+
+
+class Publisher:
+    """Publishes one directory to one place."""
+
+    def __init__(
+        self,
+        directory: Path,
+        store: Store,
+        prefix: str,
+        *,
+        state: Path,
+        rank: int = 0,
+        interval: float = 1.0,
+        include_checkpoints: bool = False,
+        include_hidden: bool = False,
+    ) -> None:
+        """Nothing is done yet.
+
+        Args:
+            directory: What is published; it need not exist yet.
+            store: Where to; whoever opened it closes it.
+            prefix: The place in the store.
+            state: The file in which is kept what has been published; not in the directory.
+            rank: Of a process among those of a job: all but the first publish below ``rank<n>/``.
+            interval: Seconds between two passes.
+            include_checkpoints: Also send ``*.ckpt``, ``*.pt``, ``checkpoint*/`` and the like.
+            include_hidden: Also send what begins with a dot, or ends in ``.tmp`` or ``~``.
+        """
+        self._directory = directory
+        self._store = store
+        parts = [prefix.strip("/"), f"rank{rank}" if rank else ""]
+        self._prefix = "/".join(filter(None, parts))
+        self._state = State(state)
+        self._interval = interval
+        self._included = (include_checkpoints, include_hidden)
+        self._grows = isinstance(store, AppendingStore)
+        self._listing: dict[str, int] | None = {} if self._state.was_found else None
+        self._settled: dict[str, Look] = {}  # what files were when all of them was published
+        self._seen: dict[str, tuple[Look, float, float]] = {}  # since when; changed since when
+        self._sent_at: dict[str, float] = {}
+        self._refused: dict[str, tuple[Look, str]] = {}
+        self._error: StoreError | OSError | None = None
+        self._backlog = Backlog()
+        self._is_stuck = False
+        self._logged = 0
+        self._sent = 0
+        self._requests_before = store.meter.reading().total
+        self._lock = threading.Lock()
+        self._has_mended = False
+        self._passing = threading.Lock()
+        self._closing = threading.Event()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def backlog(self) -> Backlog:
+        """What the last pass has left."""
+        return self._backlog
+
+    @property
+    def progress(self) -> Progress:
+        """What has been done so far."""
+        requests = self._store.meter.reading().total - self._requests_before
+        return Progress(self._logged, self._sent, requests)
+
+    def start(self) -> None:
+        """Publishes from now on, in a thread of its own."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tbhub-publisher", daemon=True)
+            self._thread.start()
+
+    def publish(self) -> Backlog:
+        """One pass now, over all files, those that are being written to as well."""
+        return self._pass(everything=True)
+
+    def advance(self) -> Backlog:
+        """One pass now, over what is due; for those who do without a thread of its own."""
+        return self._pass(everything=False)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that is in the directory now is published, by what passes have found."""
+        return all(self._settled.get(path) == look for path, look in self._files())
+
+    def close(self, timeout: float | None = None) -> Backlog:
+        """Publishes until nothing is left, or time is up; what is left then.
+
+        When time was up publishing goes on, until `stop` or the end of the process.
+        """
+        self._closing.set()
+        self.start()
+        assert self._thread is not None
+        self._thread.join(timeout)
+        return self._backlog
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has been closed and all is published."""
+        return self._thread is not None and self._closing.is_set() and not self._thread.is_alive()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the last pass failed so that somebody has to do something."""
+        return self._is_stuck
+
+    def stop(self) -> None:
+        """Begins nothing new; what is under way may still be done."""
+        self._stopped.set()
+        self._closing.set()
+
+    # ------------------------------------------------------------------ passes
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopped.is_set():
+            closing = self._closing.is_set()
+            begun = time.monotonic()
+            backlog = self._pass(everything=closing)
+            took = time.monotonic() - begun
+            if closing and not backlog.files and not backlog.problem:
+                if self._mend():
+                    return
+                if self._error is None:
+                    continue
+            failures = failures + 1 if self._error else 0
+            pause = self._pause(failures, took)
+            if closing:
+                self._stopped.wait(min(pause, _SLOW_PAUSE))
+            elif self._closing.wait(pause):
+                failures = 0
+
+    def _pause(self, failures: int, took: float) -> float:
+        if self._error is None:
+            return self._interval if self._backlog.files else max(self._interval, _SHARE * took)
+        first, longest = self._interval, _LONGEST_PAUSE
+        if self._needs_somebody():
+            first, longest = max(first, _SLOW_PAUSE), _SLOWEST_PAUSE
+        return min(longest, first * 2.0 ** min(failures - 1, 20)) * random.uniform(0.5, 1.0)
+
+    def _needs_somebody(self) -> bool:
+        return self._error is not None and not getattr(self._error, "passing", False)
+
+    def _pass(self, everything: bool) -> Backlog:
+        with self._passing:
+            self._error = None
+            now = time.monotonic()
+            files = dict(self._files())
+            self._logged = sum(look.size for look in files.values())
+            if self._listing is None and files:
+                self._list()
+            due = [
+                path for path, look in files.items() if self._is_due(path, look, now, everything)
+            ]
+            saved_at = [now]
+
+            def work(path: str) -> None:
+                if self._error is None and not self._stopped.is_set():
+                    self._publish_one(path)
+                    if time.monotonic() - saved_at[0] > _SAVE_EVERY:
+                        saved_at[0] = time.monotonic()
+                        self._state.save()
+
+            if self._error is None:
+                _on_threads(due, work)
+            self._forget(files)
+            self._state.save()
+            self._backlog = self._left(files)
+            self._is_stuck = self._needs_somebody()
+            return self._backlog
+
+    def _files(self) -> Iterator[tuple[str, Look]]:
+        return files_below(self._directory, *self._included)
+
+    def _is_due(self, path: str, look: Look, now: float, everything: bool) -> bool:
+        if self._settled.get(path) == look:
+            return False
+        if path in self._refused and self._refused[path][0] == look:
+            return False
+        since_sent = now - self._sent_at.get(path, -math.inf)
+        if self._is_growing(path):
+            grown = self._state.grown.get(path)
+            if everything or self._grows or grown is None:
+                return True
+            since_sent /= self._interval
+            return plan.is_worth_sending(grown.ends, look.size, since_sent)
+        if self._state.whole.get(path) == look:
+            self._settled[path] = look
+            return False
+        seen, since, changed = self._seen.get(path, (look, now, now))
+        if seen != look:
+            since = now
+        self._seen[path] = (look, since, changed)
+        return everything or plan.is_due(
+            look.size, now - since, now - changed, since_sent, self._interval
+        )
+
+    def _is_growing(self, path: str) -> bool:
+        grown = self._state.grown.get(path)
+        return plan.is_growing(path, grown.again if grown else 0)
+
+    def _forget(self, files: dict[str, Look]) -> None:
+        """What is gone from the directory needs no place in memory; what was published stays."""
+        for known in (self._settled, self._seen, self._sent_at, self._refused):
+            for path in [path for path in known if path not in files]:
+                del known[path]
+
+    def _left(self, files: dict[str, Look]) -> Backlog:
+        left = size = 0
+        for path, look in files.items():
+            if self._settled.get(path) == look or path in self._refused:
+                continue
+            grown = self._state.grown.get(path)
+            left += 1
+            size += max(0, look.size - (grown.end if grown else 0))
+        refused = tuple(f"{path!r}: {why}" for path, (_, why) in sorted(self._refused.items()))
+        return Backlog(left, size, str(self._error) if self._error else "", refused)
+
+    def _publish_one(self, path: str) -> None:
+        try:
+            if self._is_growing(path):
+                self._publish_growing(path)
+            else:
+                self._publish_whole(path)
+        except BadName as error:
+            self._refuse(path, error.what)
+        except StoreError as error:
+            self._error = error
+        except FileNotFoundError:
+            pass  # gone meanwhile
+        except OSError as error:
+            self._refuse(path, error.strerror or str(error))
+
+    def _refuse(self, path: str, why: str) -> None:
+        with suppress(OSError), self._lock:  # gone meanwhile
+            self._refused[path] = look_of(os.stat(self._directory / path)), why
+
+    def _settle(self, path: str, look: Look) -> None:
+        with self._lock:
+            self._settled[path] = look
+            self._refused.pop(path, None)
+            self._seen.pop(path, None)
+
+    def _count(self, size: int) -> None:
+        with self._lock:
+            self._sent += size
+
+    def _place(self, name: str) -> str:
+        return f"{self._prefix}/{name}" if self._prefix else name
+
+    # ------------------------------------------------------------------ other files
+
+    def _publish_whole(self, path: str) -> None:
+        file = self._directory / path
+        look = look_of(file.stat())
+        self._store.put(self._place(path), file)
+        self._count(look.size)
+        self._sent_at[path] = time.monotonic()
+        self._state.set_whole(path, look)
+        self._seen.pop(path, None)
+        if look_of(file.stat()) == look:
+            self._settle(path, look)
+
+    # ------------------------------------------------------------------ files that only grow
+
+    def _publish_growing(self, path: str) -> None:
+        descriptor = os.open(self._directory / path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            look = look_of(os.fstat(descriptor))
+            grown = self._state.grown.get(path)
+            if grown is None:
+                grown = self._find(path, descriptor)
+                self._state.set_grown(path, grown)
+            elif not grown.is_of(descriptor):
+                grown = self._take_another_name(path, grown)
+                if not plan.is_growing(path, grown.again):
+                    self._publish_whole(path)
+                    return
+            advance = self._append if self._grows else self._send_segment
+            more = True
+            while more and not self._stopped.is_set():
+                grown, more = advance(path, grown, descriptor)
+            self._sent_at[path] = time.monotonic()
+            if not more:
+                self._settle(path, look)
+        finally:
+            os.close(descriptor)
+
+    def _take_another_name(self, path: str, grown: Grown) -> Grown:
+        number = grown.again + 1
+        while (self._directory / plan.again_name(path, number)).exists():
+            number += 1
+        fresh = Grown(plan.again_name(path, number), number)
+        self._state.set_grown(path, fresh)
+        return fresh
+
+    def _send_segment(self, path: str, grown: Grown, descriptor: int) -> tuple[Grown, bool]:
+        """Sends the next segment; whether there may be more."""
+        ended = whole_end if is_event_file(path) else log_end
+        whole = ended(descriptor, grown.end, plan.segment_limit(grown.ends))
+        piece = plan.next_segment(grown.ends, whole)
+        if piece is None:
+            return grown, False
+        data = _read(descriptor, piece.start, piece.end)
+        if piece.is_new:
+            self._state.save()  # from here on the segment before this one is final
+        place = self._place(segment_name(grown.name, piece.number))
+        try:
+            if piece.is_new:
+                self._store.put_if_absent(place, data)
+            else:
+                self._store.put(place, data)
+        except Conflict:
+            return self._meet(path, grown, piece, place, descriptor), True
+        self._count(len(data))
+        self._state.grow(grown, piece.number, piece.end, descriptor)
+        return grown, True
+
+    def _meet(self, path: str, grown: Grown, piece: Piece, place: str, descriptor: int) -> Grown:
+        """Something is where a segment was to be: it is ours, or we take another name."""
+        there = self._store.read(place)
+        end = piece.start + len(there)
+        if not there or os.pread(descriptor, len(there), piece.start) != there:
+            return self._take_another_name(path, grown)
+        self._state.grow(grown, piece.number, end, descriptor)
+        return grown
+
+    def _append(self, path: str, grown: Grown, descriptor: int) -> tuple[Grown, bool]:
+        """Appends the next records, in requests of bounded size."""
+        assert isinstance(self._store, AppendingStore)
+        ended = whole_end if is_event_file(path) else log_end
+        whole = ended(descriptor, grown.end, grown.end + plan.CHUNK)
+        position = grown.end
+        while (piece := plan.next_append(position, whole)) is not None:
+            data = _read(descriptor, piece.start, piece.end)
+            try:
+                self._store.append(self._place(grown.name), piece.start, data)
+            except WrongOffset as error:
+                if error.size >= piece.start:
+                    return self._take_another_name(path, grown), True
+                # It has less than we knew of: we go on from there.
+                self._state.grow(grown, 1, _cut(path, descriptor, error.size), descriptor)
+                return grown, True
+            self._count(len(data))
+            position = piece.end
+        if position == grown.end:
+            return grown, False
+        self._state.grow(grown, 1, position, descriptor)
+        return grown, True
+
+    # ------------------------------------------------------------------ what is there already
+
+    def _list(self) -> None:
+        try:
+            self._listing = self._sizes()
+        except NoPermission:
+            self._listing = {}  # conflicts will tell
+        except StoreError as error:
+            self._error = error
+
+    def _sizes(self) -> dict[str, int]:
+        before = len(self._prefix) + 1 if self._prefix else 0
+        return {entry.path[before:]: entry.size for entry in self._store.list(self._prefix)}
+
+    def _find(self, path: str, descriptor: int) -> Grown:
+        """What is published of a file of which nothing is known, by the listing."""
+        listing = self._listing or {}
+        others = [name for name in group_segments(listing) if not (self._directory / name).exists()]
+        perhaps, behind = plan.names_behind(path, others)
+        for name in perhaps:
+            grown = Grown(name)
+            if self._recognise(grown, listing, descriptor) and grown.ends:
+                return grown
+        for again in count():
+            grown = Grown(plan.again_name(path, again), again)
+            if not self._recognise(grown, listing, descriptor):
+                return grown if again else Grown(behind)
+            if grown.ends:
+                return grown
+        raise AssertionError("unreachable")
+
+    def _recognise(self, grown: Grown, listing: dict[str, int], descriptor: int) -> bool:
+        """Whether something is published under a name; how far, if it is of this file."""
+        if self._grows:
+            size = listing.get(grown.name, 0)
+            if not size:
+                return False
+            if self._is_alike(grown.name, max(0, size - _COMPARED), size, size, descriptor):
+                grown.ends = [_cut(grown.name, descriptor, size)]
+        else:
+            for number in count(1):
+                name = segment_name(grown.name, number)
+                if name not in listing:
+                    break
+                grown.ends.append(grown.end + listing[name])
+            if not grown.ends:
+                return False
+            *_, start, end = [0, *grown.ends]
+            name = segment_name(grown.name, len(grown.ends))
+            if not self._is_alike(name, 0, end - start, end, descriptor):
+                grown.ends = []
+        if grown.ends:
+            grown.remember(descriptor)
+        return True
+
+    def _is_alike(self, name: str, start: int, stop: int, end: int, descriptor: int) -> bool:
+        """Whether bytes of an object are those of the file before `end`."""
+        there = self._store.read(self._place(name), start, stop - start)
+        return there == os.pread(descriptor, stop - start, end - (stop - start))
+
+    def _mend(self) -> bool:
+        try:
+            return self._grows or self.compare()
+        except StoreError:
+            return True  # nothing says that something is wrong
+
+    def compare(self) -> bool:
+        """Sends again what is not as long in the store as it should be; True if all is well.
+
+        A request that was given up may have been carried out late, over a newer one.
+
+        Raises:
+            StoreError: The store does not list what it has.
+        """
+        sizes = self._sizes()
+        mended = False
+        with self._passing:
+            for path, look in self._files():
+                if self._state.whole.get(path) == look and sizes.get(path) != look.size:
+                    self._state.set_whole(path, None)
+                    self._settled.pop(path, None)
+                    mended = True
+                grown = self._state.grown.get(path)
+                if grown is not None and self._mend_segments(path, grown, sizes):
+                    mended = True
+        # A listing that is old stays old for a while: it is believed once.
+        is_good = self._error is None and (not mended or self._has_mended)
+        self._has_mended = mended and self._error is None
+        return is_good
+
+    def _mend_segments(self, path: str, grown: Grown, sizes: dict[str, int]) -> bool:
+        wrong = [
+            (number, start, end)
+            for number, (start, end) in enumerate(
+                zip([0, *grown.ends], grown.ends, strict=False), 1
+            )
+            if sizes.get(segment_name(grown.name, number)) != end - start
+        ]
+        if not wrong:
+            return False
+        try:
+            descriptor = os.open(self._directory / path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            if not grown.is_of(descriptor):
+                return False
+            for number, start, end in wrong:
+                data = _read(descriptor, start, end)
+                self._store.put(self._place(segment_name(grown.name, number)), data)
+                self._count(len(data))
+        except StoreError as error:
+            self._error = error
+        finally:
+            os.close(descriptor)
+        return True
+
+
+def _cut(path: str, descriptor: int, size: int) -> int:
+    """Where a file is gone on with of which a store has so many bytes."""
+    return boundary_before(descriptor, size) if is_event_file(path) else size
+
+
+def _read(descriptor: int, start: int, end: int) -> bytes:
+    pieces = []
+    while start < end:
+        data = os.pread(descriptor, end - start, start)
+        if not data:
+            raise FileNotFoundError("the file has been truncated meanwhile")
+        pieces.append(data)
+        start += len(data)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _on_threads(paths: Iterable[str], work: Callable[[str], None]) -> None:
+    """Works on all paths; on the calling thread if there is one only.
+
+    The threads do not keep a program from ending, as those of an executor would.
+    """
+    left = list(paths)
+    if len(left) == 1:
+        work(left[0])
+        return
+    left.reverse()
+    lock = threading.Lock()
+
+    def take() -> None:
+        while True:
+            with lock:
+                if not left:
+                    return
+                path = left.pop()
+            work(path)
+
+    threads = [
+        threading.Thread(target=take, name="tbhub-publish", daemon=True)
+        for _ in range(min(_THREADS, len(left)))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

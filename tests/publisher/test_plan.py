@@ -1,0 +1,220 @@
+"""What is sent next: whole records, the last short segment again, everything else once."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.records import frame
+from tbhub.events.names import is_event_file
+from tbhub.events.segments import split_segment
+from tbhub.publisher import plan
+from tbhub.publisher.files import files_below
+from tbhub.publisher.records import boundary_before, whole_end
+
+NAME = "events.out.tfevents.1.host"
+
+
+@given(st.lists(st.integers(1, 300_000), max_size=40), st.integers(0, 6000))
+def test_segments_follow_one_another(growth: list[int], before: int) -> None:
+    begun = before * plan.FULL
+    ends = [number * plan.FULL for number in range(1, before + 1)]
+    whole = begun
+    sent = 0
+    for more in growth:
+        whole += more
+        piece = plan.next_segment(ends, whole)
+        assert piece is not None
+        assert piece.end == whole
+        assert piece.number == len(ends) + piece.is_new
+        sealed = [*ends, piece.end] if piece.is_new else [*ends[:-1], piece.end]
+        assert piece.start == ([0, *sealed])[piece.number - 1]
+        # What was sent before is sent again only while the segment was short.
+        assert piece.is_new or ends[-1] - piece.start < plan.seal(len(ends))
+        sent += piece.end - piece.start
+        ends = sealed
+        assert plan.next_segment(ends, whole) is None
+    sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    assert all(size >= plan.seal(number) for number, size in enumerate(sizes[:-1], 1))
+    assert sent <= whole - begun + plan.FULL * len(growth)
+
+
+class Logged:
+    """A file that is looked at every second, and what was sent of it."""
+
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+        self.whole = self.sent = self.waited = self.longest = 0
+
+    def second(self, more: int) -> None:
+        self.whole += more
+        self.waited += 1
+        if not plan.is_worth_sending(self.ends, self.whole, self.waited):
+            return
+        piece = plan.next_segment(self.ends, self.whole)
+        if piece is not None:
+            self.ends[piece.number - 1 :] = [piece.end]
+            self.sent += piece.end - piece.start
+            self.longest = max(self.longest, self.waited)
+            self.waited = 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(rate=st.integers(plan.RATE, 100_000), jitter=st.floats(0, 0.5), seed=st.integers(0, 1000))
+def test_what_is_logged_by_the_second_is_sent_once(rate: int, jitter: float, seed: int) -> None:
+    logged = Logged()
+    uneven = random.Random(seed)
+    seconds = 0
+    while logged.whole < 100 << 20:
+        seconds += 1
+        logged.second(int(rate * (1 + jitter * uneven.random())))
+        assert logged.sent <= 1.3 * logged.whole or seconds > 3 * 3600
+    assert len(logged.ends) <= 4000 + logged.whole / plan.FULL
+    assert logged.longest <= 4
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    growth=st.lists(st.integers(0, 2 * plan.RATE), min_size=10, max_size=300),
+    again=st.integers(1, 50),
+)
+def test_whatever_is_logged_costs_little(growth: list[int], again: int) -> None:
+    logged = Logged()
+    for more in growth * again:
+        logged.second(more)
+    assert logged.sent <= logged.whole + plan.FULL / 4 * len(growth) * again
+    assert len(logged.ends) <= 4000 + logged.whole / plan.FULL
+
+
+def test_a_file_far_ahead_goes_in_large_segments(tmp_path: Path) -> None:
+    record = frame(b"x" * 100_000)
+    file = tmp_path / NAME
+    file.write_bytes(record * 200 + record[:50_000])
+    ends: list[int] = []
+    with file.open("rb") as opened:
+        while True:
+            whole = whole_end(opened.fileno(), ends[-1] if ends else 0, plan.segment_limit(ends))
+            piece = plan.next_segment(ends, whole)
+            if piece is None:
+                break
+            assert piece.is_new
+            ends.append(piece.end)
+        assert boundary_before(opened.fileno(), file.stat().st_size) == ends[-1]
+    assert ends[-1] == 200 * len(record)
+    assert len(ends) == 3
+    assert all(end % len(record) == 0 for end in ends)
+
+
+def test_a_record_longer_than_a_segment(tmp_path: Path) -> None:
+    small, large = frame(b"x"), frame(b"y" * (20 << 20))
+    file = tmp_path / NAME
+    file.write_bytes(small + large[:-1])
+    with file.open("rb") as opened:
+        assert whole_end(opened.fileno(), 0, plan.SEGMENT) == len(small)
+        assert whole_end(opened.fileno(), len(small), plan.SEGMENT) == len(small)
+        file.write_bytes(small + large + small)
+        end = whole_end(opened.fileno(), len(small), plan.SEGMENT)
+        assert end >= len(small) + len(large)
+
+
+@given(
+    records=st.lists(st.binary(max_size=60), max_size=20),
+    torn=st.integers(0, 200),
+    limit=st.integers(1, 3000),
+)
+def test_whole_records_only(records: list[bytes], torn: int, limit: int) -> None:
+    framed = [frame(record) for record in records]
+    boundaries = {0}
+    for record in framed:
+        boundaries.add(max(boundaries) + len(record))
+    data = b"".join(framed) + frame(b"z" * 200)[:torn]
+    descriptor = os.memfd_create("events")
+    try:
+        os.write(descriptor, data)
+        end = whole_end(descriptor, 0, limit)
+        assert end in boundaries
+        within = max(each for each in boundaries if each <= limit)
+        # Where the first record goes beyond the limit it is taken, and what was read with it.
+        assert end == (within or max(boundaries))
+        assert boundary_before(descriptor, len(data)) == max(boundaries)
+    finally:
+        os.close(descriptor)
+
+
+def test_another_name_is_an_event_file_behind_the_first() -> None:
+    for number in (1, 2, 12):
+        name = plan.again_name(NAME, number)
+        assert is_event_file(name)
+        assert split_segment(name) is None
+        assert split_segment(f"{name}.000001") == (name, 1)
+        assert name > f"{NAME}.999999"
+    assert plan.again_name(NAME, 0) == NAME
+
+
+def test_a_name_behind_those_of_others() -> None:
+    def name(began: int, rest: str = "a.1.0", folder: str = "") -> str:
+        return f"{folder}events.out.tfevents.{began}.{rest}"
+
+    now = 1_700_000_000
+    earlier, ahead = name(now - 5, "b.2.0"), name(now + 3600, "b.2.0")
+    assert plan.names_behind(name(now), []) == ([], name(now))
+    assert plan.names_behind(name(now), [earlier, name(now, "b.2.0")]) == ([], name(now))
+    assert plan.names_behind(name(now), [earlier, ahead]) == ([], name(now + 3601))
+    # Published before, and not known any more.
+    again = plan.names_behind(name(now), [ahead, name(now + 3601)])
+    assert again == ([name(now + 3601)], name(now + 3602))
+    elsewhere = [name(now + 3600, "b.2.0", "train/"), "console.log", "tfevents"]
+    assert plan.names_behind(name(now), elsewhere) == ([], name(now))
+    below = plan.names_behind(name(now, folder="train/"), elsewhere)
+    assert below == ([], name(now + 3601, folder="train/"))
+    assert plan.names_behind(NAME, [ahead]) == ([], NAME)
+
+
+def test_when_a_file_is_sent_whole() -> None:
+    assert plan.is_due(1000, seen_for=1, changed_for=1, since_sent=100, quiet=1)
+    assert not plan.is_due(1000, seen_for=0, changed_for=5, since_sent=100, quiet=1)
+    assert plan.is_due(1000, seen_for=0, changed_for=11, since_sent=11, quiet=1)
+    assert not plan.is_due(1000, seen_for=0, changed_for=11, since_sent=9, quiet=1)
+    assert not plan.is_due(100 << 20, seen_for=1, changed_for=11, since_sent=99, quiet=1)
+
+
+def test_which_files_are_taken_to_grow() -> None:
+    for name in (NAME, "console.log", "a/slurm-1.out", "x.log.again1", "x.log.000001"):
+        assert plan.is_growing(name)
+    for name in ("log", "x.log.txt", "notes.txt", "logs/x", "x.log.1"):
+        assert not plan.is_growing(name)
+    assert plan.is_growing(NAME, again=100)
+    assert not plan.is_growing("console.log", again=10)  # it was replaced time and again
+    assert split_segment("a/console.log.000002") == ("a/console.log", 2)
+    assert split_segment("console.log.again1.000002") == ("console.log.again1", 2)
+    assert split_segment("notes.txt.000002") is None
+
+
+def test_which_files(tmp_path: Path) -> None:
+    inside = [
+        *(NAME, "sub/notes.txt", "00000/default/tensors.tsv", "a b/ü.txt", "plugins/profile/x.pb"),
+        *("checkpoints/" + NAME, "link"),
+    ]
+    checkpoints = ["model.ckpt", "model.pt", "sub/a.safetensors", "checkpoint-5/config.json"]
+    outside = [
+        *(".hidden", ".git/config", "a.tmp", ".nfs0001", ".tbhub-put-1", "notes.txt~"),
+        *(".projector_config.lock", "dangling", "elsewhere", "up", "pipe"),
+    ]
+    top = tmp_path / "files"
+    for path in [*inside, *checkpoints, *outside]:
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_bytes(b"x")
+    for link, to in [("link", NAME), ("dangling", "nowhere"), ("elsewhere", "/etc/passwd")]:
+        (top / link).unlink()
+        (top / link).symlink_to(to)
+    for special in ("up", "pipe"):
+        (top / special).unlink()
+    (top / "up").symlink_to("..")
+    os.mkfifo(top / "pipe")
+    assert {path for path, _ in files_below(top, False)} == set(inside)
+    assert {path for path, _ in files_below(top, True)} == {*inside, *checkpoints}
+    assert list(files_below(tmp_path / "none", False)) == []
