@@ -1,0 +1,267 @@
+"""Runs that somebody starts, goes on with and ends, by what their workers tell.
+
+A worker is known by the number of its attempt. When another goes on with the run the number grows,
+and what the older one tells counts no more: it is fenced. A run whose worker is silent for too long
+is lost, until the same attempt is heard of again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from tbhub.api.models import Finish, Heartbeat, NewRun, Pulse
+from tbhub.api.problems import Ambiguous, BadRequest, Conflict, Fenced, NotFound
+from tbhub.catalog.resolve import resolve
+from tbhub.catalog.run_records import create_run
+from tbhub.catalog.runs import set_hparams
+from tbhub.catalog.selectors import parse
+from tbhub.database.rows import insert_new
+from tbhub.database.tables import jobs, run_details, run_tags, runs, users
+
+NEW_JOB = "new"
+
+Placing = Callable[[int, str], str]  # a run's number and name to its location
+
+
+def known_by_key(connection: Connection, workspace_id: int, key: str) -> tuple[int, int] | None:
+    """The run and the attempt that were begun with a key."""
+    chosen = select(runs.c.id, runs.c.attempt, runs.c.key).where(
+        runs.c.workspace_id == workspace_id, (runs.c.key == key) | (runs.c.resume_key == key)
+    )
+    row = connection.execute(chosen).first()
+    if row is None:
+        return None
+    return row.id, 1 if row.key == key else row.attempt
+
+
+def begin_run(
+    connection: Connection,
+    workspace_id: int,
+    owner_id: int,
+    new: NewRun,
+    place: str | Placing,
+    *,
+    kept: bool,
+) -> int:
+    """A new run, whose worker has begun; its number.
+
+    Raises:
+        Conflict: The name is taken, or another run logs there.
+        NotFound: There is no such job.
+    """
+    run = create_run(
+        connection,
+        workspace_id,
+        new.experiment,
+        place,
+        new.name,
+        kept=kept,
+        key=new.key,
+        hparams=new.hparams,
+        tags=new.tags,
+        job=_job(connection, workspace_id, owner_id, new.job),
+        owner_id=owner_id,
+        machine=new.machine,
+        command=new.command,
+        note=new.note,
+    )
+    _set_details(connection, run.id, new)
+    return run.id
+
+
+def run_to_resume(connection: Connection, text: str, visible: frozenset[int] | None) -> int:
+    """The one run that a number, a name or another selector means.
+
+    Raises:
+        NotFound: There is none, or none that may be seen.
+        Ambiguous: There are several.
+    """
+    if text.isdecimal():
+        found = resolve(connection, parse(""), visible, trials=[int(text[:18])]).run_ids
+    else:
+        found = resolve(connection, parse(text), visible).run_ids
+    if not found:
+        raise NotFound(f"There is no run {text}.", terms=[text])
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{text} can mean {len(found)} runs; one is gone on with at a time.",
+            matches=list(found[:10]),
+        )
+    return found[0]
+
+
+def resume_run(
+    connection: Connection, run_id: int, owner_id: int, new: NewRun, fresh_since: float
+) -> int:
+    """Another worker goes on with a run; the number of its attempt.
+
+    Args:
+        fresh_since: Who has been heard of after this moment seems to be alive.
+
+    Raises:
+        Conflict: The older worker seems to be alive; says who and where it is.
+    """
+    chosen = select(
+        runs.c.attempt,
+        runs.c.status,
+        runs.c.heartbeat,
+        runs.c.machine,
+        runs.c.resume_key,
+        runs.c.name,
+        users.c.name.label("owner"),
+    )
+    row = connection.execute(
+        chosen.select_from(runs.outerjoin(users, users.c.id == runs.c.owner_id))
+        .where(runs.c.id == run_id)
+        .with_for_update(of=runs)
+    ).one()
+    if new.key is not None and row.resume_key == new.key:
+        return int(row.attempt)
+    seen = row.heartbeat
+    if row.status == "running" and seen is not None and seen > fresh_since and not new.force:
+        who = f" of {row.owner}" if row.owner else ""
+        where = f" on {row.machine}" if row.machine else ""
+        ago = max(0, round(time.time() - seen))
+        raise Conflict(
+            f"{row.name} is running: attempt {row.attempt}{who}{where} was heard of {ago} s ago;"
+            " end it first, or fence it off with --force.",
+            attempt=row.attempt,
+            machine=row.machine,
+            owner=row.owner,
+            heartbeat=seen,
+        )
+    attempt = int(row.attempt) + 1
+    values: dict[str, Any] = {
+        "attempt": attempt,
+        "status": "running",
+        "heartbeat": time.time(),
+        "ended": None,
+        "exit_code": None,
+        "resume_key": new.key,
+        "owner_id": owner_id,
+    }
+    given = {"machine": new.machine, "command": new.command, "note": new.note or None}
+    values |= {name: value for name, value in given.items() if value is not None}
+    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
+    set_hparams(connection, run_id, new.hparams)
+    insert_new(connection, run_tags, [{"run_id": run_id, "tag": tag} for tag in set(new.tags)])
+    _set_details(connection, run_id, new)
+    return attempt
+
+
+def beat(connection: Connection, run_id: int, told: Heartbeat) -> Pulse:
+    """A worker is alive; a run that was lost is not any more.
+
+    Raises:
+        Fenced: A newer attempt goes on with the run.
+    """
+    status = _current(connection, run_id, told.attempt)
+    values: dict[str, Any] = {"heartbeat": time.time()}
+    if told.progress is not None:
+        values["progress"] = told.progress
+    if status == "lost":
+        status = "running"
+        values |= {"status": status, "ended": None}
+    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
+    return Pulse(run=run_id, attempt=told.attempt, status=status)
+
+
+def end(connection: Connection, run_id: int, told: Finish) -> Pulse:
+    """A worker has ended, and says how; what is said again changes nothing.
+
+    Raises:
+        Fenced: A newer attempt goes on with the run.
+    """
+    status = _current(connection, run_id, told.attempt)
+    if status in ("running", "lost", "unknown"):
+        now = time.time()
+        values = {"status": told.status, "exit_code": told.exit_code, "ended": now}
+        connection.execute(update(runs).where(runs.c.id == run_id).values(heartbeat=now, **values))
+        status = told.status
+    return Pulse(run=run_id, attempt=told.attempt, status=status)
+
+
+def lose(connection: Connection, silent_since: float) -> list[tuple[int, int]]:
+    """Runs whose workers have not been heard of since are lost; their numbers and workspaces."""
+    silent = (
+        runs.c.status == "running",
+        runs.c.heartbeat.is_not(None),
+        runs.c.heartbeat <= silent_since,
+    )
+    lost = connection.execute(
+        update(runs)
+        .where(*silent)
+        .values(status="lost", ended=runs.c.heartbeat)
+        .returning(runs.c.id, runs.c.workspace_id)
+    )
+    return [(row.id, row.workspace_id) for row in lost]
+
+
+def most_silent(connection: Connection) -> float | None:
+    """When the run that has been silent for longest was last heard of."""
+    chosen = select(func.min(runs.c.heartbeat)).where(
+        runs.c.status == "running", runs.c.heartbeat.is_not(None)
+    )
+    found: float | None = connection.scalar(chosen)
+    return found
+
+
+def details_of(connection: Connection, run_id: int) -> dict[str, Any]:
+    """What the worker told of where it runs."""
+    chosen = select(run_details.c.details).where(run_details.c.run_id == run_id)
+    return dict(connection.scalar(chosen) or {})
+
+
+def _current(connection: Connection, run_id: int, attempt: int) -> Any:
+    """The status of a run, for who has its newest attempt."""
+    chosen = select(runs.c.status, runs.c.attempt, runs.c.machine)
+    row = connection.execute(chosen.where(runs.c.id == run_id).with_for_update()).first()
+    if row is None:
+        raise NotFound(f"There is no run {run_id}.")
+    if attempt < row.attempt:
+        raise fenced(run_id, attempt, row.attempt, row.machine)
+    if attempt > row.attempt:
+        raise Conflict(f"Run {run_id} has no attempt {attempt} yet.", attempt=row.attempt)
+    return row.status
+
+
+def fenced(run_id: int, attempt: int, newest: int, machine: str | None = None) -> Fenced:
+    """What an older worker is told."""
+    where = f" on {machine}" if machine else ""
+    text = f"attempt {newest}{where} goes on with run {run_id}; attempt {attempt} is over"
+    return Fenced(text, attempt=newest)
+
+
+def _job(
+    connection: Connection, workspace_id: int, owner_id: int, job: int | str | None
+) -> int | None:
+    """The number of a job, which is made if it is a name that there is none of."""
+    if job is None or isinstance(job, int):
+        return job
+    if job.isdecimal():
+        raise BadRequest(f"job: a number is given as such, not as the text {job!r}")
+    name = "" if job == NEW_JOB else job
+    if name:
+        mine = jobs.c.workspace_id == workspace_id, jobs.c.name == name
+        known = connection.scalar(select(jobs.c.id).where(*mine).order_by(jobs.c.id.desc()))
+        if known is not None:
+            return int(known)
+    made = {
+        "workspace_id": workspace_id,
+        "name": name,
+        "owner_id": owner_id,
+        "created": time.time(),
+    }
+    number: int = connection.execute(insert(jobs).values(made).returning(jobs.c.id)).scalar_one()
+    return number
+
+
+def _set_details(connection: Connection, run_id: int, new: NewRun) -> None:
+    if not new.details:
+        return
+    connection.execute(run_details.delete().where(run_details.c.run_id == run_id))
+    connection.execute(insert(run_details), {"run_id": run_id, "details": new.details})

@@ -1,0 +1,133 @@
+"""What was read of runs, written to the database: many runs in one transaction, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, select, update
+
+from tbhub.catalog.aggregates import Aggregate
+from tbhub.catalog.hparam_values import hparam_row
+from tbhub.catalog.run_reader import Reading
+from tbhub.database.rows import chunks, insert_new, put
+from tbhub.database.tables import hparams, metrics, runs
+
+# Seconds without a new event after which a run that was found counts as ended. torch's writer shows
+# what it logs every two minutes only.
+RUNNING = 150.0
+
+_FIELDS = tuple(Aggregate.__dataclass_fields__)
+
+
+def last_sign(reading: Reading, now: float) -> float | None:
+    """When a run was last heard of. A time that is yet to come is that of another clock; then the
+    time of its files has to do."""
+    if reading.updated is None or reading.updated <= now + RUNNING:
+        return reading.updated
+    return min(reading.touched, now)
+
+
+def status_of(reading: Reading, now: float) -> str:
+    """What a run that nobody has created is doing, by what it has logged."""
+    last = last_sign(reading, now)
+    if last is None:
+        return "unknown"
+    return "running" if now - last < RUNNING else reading.ending
+
+
+def write_readings(connection: Connection, readings: Mapping[int, Reading], now: float) -> set[int]:
+    """Writes what was read, by run; returns the runs that are still there."""
+    there: dict[int, bool] = {}  # whether somebody created it
+    for chunk in chunks(list(readings)):
+        rows = select(runs.c.id, runs.c.heartbeat).where(runs.c.id.in_(chunk)).with_for_update()
+        there.update((row.id, row.heartbeat is not None) for row in connection.execute(rows))
+    left = {run: reading for run, reading in readings.items() if run in there}
+    for run in [run for run, reading in left.items() if reading.failed]:
+        problem = left.pop(run).problem
+        connection.execute(update(runs).where(runs.c.id == run).values(seen="", problem=problem))
+    _write_runs(connection, left, there, now)
+    _write_metrics(connection, left)
+    _write_hparams(connection, left, there)
+    return set(there)
+
+
+def end_quiet(connection: Connection, ended: Mapping[int, tuple[str, float]]) -> None:
+    """These have logged nothing for a while: how each ended, and when."""
+    statement = (
+        update(runs)
+        .where(
+            runs.c.id == bindparam("run"),
+            runs.c.status == "running",
+            runs.c.heartbeat.is_(None),
+        )
+        .values(status=bindparam("how"), ended=bindparam("at"))
+    )
+    rows = [{"run": run, "how": how, "at": at} for run, (how, at) in ended.items()]
+    if rows:
+        connection.execute(statement, rows)
+
+
+def _write_runs(
+    connection: Connection, readings: Mapping[int, Reading], created: Mapping[int, bool], now: float
+) -> None:
+    common: dict[str, Any] = {
+        "started": bindparam("first"),
+        "updated": bindparam("latest"),
+        "seen": bindparam("signature"),
+        "problem": bindparam("trouble"),
+    }
+    own = {**common, "status": bindparam("doing"), "ended": bindparam("end")}
+    for by_hand in (False, True):
+        rows = []
+        for run, reading in readings.items():
+            if created[run] is not by_hand:
+                continue
+            row = {
+                "run": run,
+                "first": reading.started,
+                "latest": reading.updated,
+                "signature": reading.seen,
+                "trouble": reading.problem,
+            }
+            if not by_hand:
+                row["doing"] = status_of(reading, now)
+                row["end"] = None if row["doing"] == "running" else reading.updated
+            rows.append(row)
+        if rows:
+            statement = update(runs).where(runs.c.id == bindparam("run"))
+            connection.execute(statement.values(common if by_hand else own), rows)
+
+
+def _write_metrics(connection: Connection, readings: Mapping[int, Reading]) -> None:
+    anew = [run for run, reading in readings.items() if reading.whole]
+    for chunk in chunks(anew):
+        connection.execute(delete(metrics).where(metrics.c.run_id.in_(chunk)))
+    for run, reading in readings.items():
+        for some in chunks(reading.dropped):
+            mine = metrics.c.run_id == run, metrics.c.tag.in_(some)
+            connection.execute(delete(metrics).where(*mine))
+    rows = [
+        {"run_id": run, "tag": tag, **{name: getattr(each, name) for name in _FIELDS}}
+        for run, reading in readings.items()
+        for tag, each in reading.metrics.items()
+    ]
+    put(connection, metrics, rows)
+
+
+def _write_hparams(
+    connection: Connection, readings: Mapping[int, Reading], created: Mapping[int, bool]
+) -> None:
+    """Those given when a run was created stand above those in its files."""
+    changed = {run: r.hparams for run, r in readings.items() if r.hparams is not None}
+    for chunk in chunks([run for run in changed if not created[run]]):
+        connection.execute(delete(hparams).where(hparams.c.run_id.in_(chunk)))
+    insert_new(
+        connection,
+        hparams,
+        [
+            hparam_row(run, name, value)
+            for run, values in changed.items()
+            for name, value in values.items()
+        ],
+    )

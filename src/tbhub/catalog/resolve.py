@@ -1,0 +1,429 @@
+"""From what a selector says to the runs there are.
+
+A term that names nothing is an error, and so is a name that two workspaces know. What the caller
+may not see does not exist: not for numbers, not for names, and not for paths, which would otherwise
+be a way around. Archived runs stay out unless they are named one by one, by number, name or
+location, or the filter speaks of ``archived``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    exists,
+    false,
+    not_,
+    or_,
+    select,
+    true,
+)
+
+from tbhub.api.problems import Ambiguous, BadRequest, NotFound
+from tbhub.catalog.query import Clause, begins_with, ids_of, named_like
+from tbhub.catalog.selection import (
+    All,
+    Column,
+    ExperimentGlob,
+    ExperimentName,
+    ExperimentNumber,
+    Job,
+    Location,
+    RunGlob,
+    RunName,
+    RunNumber,
+    RunRange,
+    Selection,
+    Term,
+    is_uri,
+)
+from tbhub.catalog.selectors import MAX_RANGE
+from tbhub.database.rows import among
+from tbhub.database.tables import experiments, jobs, logdirs, runs, workspaces
+
+_MAX_PATTERNS = 200
+_LISTED = 10
+_NOUNS = {"experiments": "experiment", "runs": "run", "jobs": "job"}
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What a selection comes to.
+
+    Attributes:
+        run_ids: In the selection's order, or by number where it has none.
+        experiments: Those that were named.
+        trials: Runs that were named one by one, without those of the experiments.
+        uris: Places that hold no run of the catalog, absolute.
+    """
+
+    run_ids: tuple[int, ...] = ()
+    experiments: tuple[int, ...] = ()
+    trials: tuple[int, ...] = ()
+    uris: tuple[str, ...] = ()
+
+
+def resolve(
+    connection: Connection,
+    selection: Selection,
+    visible: frozenset[int] | None,
+    experiments: Sequence[int] = (),
+    trials: Sequence[int] = (),
+) -> Resolved:
+    """Finds the runs of a selection and of experiments and runs by number: the union of all.
+
+    The filter, the order and the limit apply to all of them. An empty selection adds nothing.
+
+    Args:
+        visible: The workspaces that the caller may see; None for all.
+
+    Raises:
+        NotFound: Something that was named does not exist, or not for this caller.
+        Ambiguous: A name belongs to several workspaces.
+    """
+    numbers: tuple[Term, ...] = (
+        *(ExperimentNumber(number, typed=str(number)) for number in experiments),
+        *(RunNumber(number, typed=str(number)) for number in trials),
+    )
+    if not selection and not numbers:
+        return Resolved()
+    scope = find_scope(connection, selection, visible, numbers)
+    wanted = ids_of(selection, scope.clause, wide=scope.wide).limit(selection.limit)
+    found: tuple[int, ...] = tuple(connection.scalars(wanted))
+    there = set(found)
+    return Resolved(
+        found if selection.order else tuple(sorted(found)),
+        scope.experiments,
+        tuple(number for number in scope.trials if number in there),
+        scope.uris,
+    )
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the terms of a selection name, before its filter; see `Resolved`.
+
+    Attributes:
+        wide: These are all runs there are, but for those put away.
+    """
+
+    clause: Clause
+    experiments: tuple[int, ...]
+    trials: tuple[int, ...]
+    uris: tuple[str, ...]
+    wide: bool
+
+
+def find_scope(
+    connection: Connection,
+    selection: Selection,
+    visible: frozenset[int] | None,
+    more: Iterable[Term] = (),
+    *,
+    archived: bool = False,
+) -> Scope:
+    """Looks up every term; the clause is about `runs` and holds for what the caller may see.
+
+    Args:
+        archived: With runs that were put away, even if the filter does not speak of them.
+    """
+    terms = (*selection.terms, *more) or (All(),)
+    archived = archived or Column("archived") in selection.fields()
+    return _Lookup(connection, visible).scope(terms, archived)
+
+
+@dataclass
+class _Lookup:
+    connection: Connection
+    visible: frozenset[int] | None
+    # Clauses of runs named one by one, and of all others.
+    named: list[Clause] = field(default_factory=list)
+    wide: list[Clause] = field(default_factory=list)
+    unknown: list[tuple[str, Term]] = field(default_factory=list)  # with the noun for it
+
+    def scope(self, terms: Collection[Term], archived: bool) -> Scope:
+        _bound(terms)
+        self._workspaces(terms)
+        found_experiments = self._experiments(terms)
+        trials = self._runs(terms)
+        ranges = self._ranges(terms)
+        self._jobs(terms)
+        self._globs(terms)
+        uris = self._locations(terms)
+        if self.unknown:
+            raise self._not_found()
+        wide = or_(false(), *self.wide)
+        if not archived:
+            wide = and_(not_(runs.c.archived), wide)
+        return Scope(
+            and_(self._seen(runs), or_(wide, *self.named)),
+            tuple(found_experiments),
+            tuple(self._without(dict.fromkeys((*trials, *ranges)), found_experiments)),
+            uris,
+            self.visible is None and All() in terms,
+        )
+
+    def _seen(self, table: Table) -> Clause:
+        return true() if self.visible is None else table.c.workspace_id.in_(self.visible)
+
+    def _workspaces(self, terms: Collection[Term]) -> None:
+        rows = self.connection.execute(select(workspaces.c.id, workspaces.c.name))
+        self._names = {row.id: row.name for row in rows}
+        if self.visible is not None and self.visible.issuperset(self._names):
+            self.visible = None  # these are all there are
+        if self.visible is not None:
+            self._names = {
+                number: self._names[number] for number in self._names if number in self.visible
+            }
+        self._ids = {name: number for number, name in self._names.items()}
+        for term in terms:
+            if isinstance(term, All):
+                if term.workspace is None:
+                    self.wide.append(true())
+                elif term.workspace in self._ids:
+                    self.wide.append(self._at_home(runs, term))
+                else:
+                    self.unknown.append(("workspace", term))
+
+    def _at_home(self, table: Table, term: Term | None = None) -> Clause:
+        """In the workspaces that may be seen, or the one of them that a term names.
+
+        They are listed even if they are all there are: names are indexed by workspace.
+        """
+        if term is None or term.workspace is None:
+            return table.c.workspace_id.in_(self._names)
+        return table.c.workspace_id.in_([self._ids.get(term.workspace, -1)])
+
+    # --- things by number and by name
+
+    def _experiments(self, terms: Collection[Term]) -> dict[int, None]:
+        found = self._by_number(
+            experiments, [term for term in terms if isinstance(term, ExperimentNumber)]
+        )
+        found |= self._by_name(
+            experiments, [term for term in terms if isinstance(term, ExperimentName)]
+        )
+        for term in terms:
+            if isinstance(term, ExperimentGlob):
+                wanted = select(experiments.c.id).where(
+                    self._at_home(experiments, term), named_like(experiments.c.name, term.pattern)
+                )
+                matches = self.connection.scalars(wanted).all()
+                found |= dict.fromkeys(matches)
+                if not matches:
+                    self.unknown.append(("experiment", term))
+        if found:
+            self.wide.append(among(self.connection, runs.c.experiment_id, found))
+        return found
+
+    def _runs(self, terms: Collection[Term]) -> dict[int, None]:
+        found = self._by_number(runs, [term for term in terms if isinstance(term, RunNumber)])
+        found |= self._by_name(runs, [term for term in terms if isinstance(term, RunName)])
+        if found:
+            self.named.append(among(self.connection, runs.c.id, found))
+        return found
+
+    def _jobs(self, terms: Collection[Term]) -> None:
+        found = self._by_number(jobs, [term for term in terms if isinstance(term, Job)])
+        if found:
+            self.wide.append(among(self.connection, runs.c.job_id, found))
+
+    def _by_number(
+        self, table: Table, terms: Sequence[ExperimentNumber | RunNumber | Job]
+    ) -> dict[int, None]:
+        if not terms:
+            return {}
+        wanted = among(self.connection, table.c.id, {term.number for term in terms})
+        rows = select(table.c.id, table.c.workspace_id).where(self._seen(table), wanted)
+        there = {row.id: row.workspace_id for row in self.connection.execute(rows)}
+        found: dict[int, None] = {}
+        for term in terms:
+            home = there.get(term.number)
+            if home is None or term.workspace not in (None, self._names[home]):
+                self.unknown.append((_NOUNS[table.name], term))
+            else:
+                found[term.number] = None
+        return found
+
+    def _by_name(self, table: Table, terms: Sequence[ExperimentName | RunName]) -> dict[int, None]:
+        if not terms:
+            return {}
+        there: dict[str, list[tuple[int, int]]] = {}
+        wanted = among(self.connection, table.c.name, {term.name for term in terms})
+        rows = select(table.c.name, table.c.workspace_id, table.c.id)
+        for name, home, number in self.connection.execute(rows.where(self._at_home(table), wanted)):
+            there.setdefault(name, []).append((home, number))
+        found: dict[int, None] = {}
+        for term in terms:
+            matches = [
+                (self._names[home], number)
+                for home, number in there.get(term.name, ())
+                if term.workspace in (None, self._names[home])
+            ]
+            if not matches:
+                self.unknown.append((_NOUNS[table.name], term))
+            elif len(matches) > 1:
+                raise _ambiguous(term, [home for home, _ in matches])
+            else:
+                found[matches[0][1]] = None
+        return found
+
+    # --- things that may be many
+
+    def _ranges(self, terms: Collection[Term]) -> list[int]:
+        found: list[int] = []
+        for term in terms:
+            if isinstance(term, RunRange):
+                names = [term.name(number) for number in range(term.first, term.last + 1)]
+                wanted = select(runs.c.id).where(
+                    self._at_home(runs, term), among(self.connection, runs.c.name, names)
+                )
+                matches = self.connection.scalars(wanted).all()
+                found += sorted(matches)
+                self.wide.append(among(self.connection, runs.c.id, matches))
+                if not matches:
+                    self.unknown.append(("run", term))
+        return found
+
+    def _globs(self, terms: Collection[Term]) -> None:
+        for term in terms:
+            if isinstance(term, RunGlob):
+                fits = and_(self._at_home(runs, term), named_like(runs.c.name, term.pattern))
+                self.wide.append(fits)
+                if not self._any(fits):
+                    self.unknown.append(("run", term))
+
+    def _locations(self, terms: Collection[Term]) -> tuple[str, ...]:
+        uris: dict[str, None] = {}
+        for term in terms:
+            if isinstance(term, Location):
+                places = _places(term.uri)
+                at = runs.c.location.in_([*places, *(f"{place}/" for place in places)])
+                below = or_(*(_below(runs.c.location, place) for place in places))
+                if self._any(and_(self._seen(runs), or_(at, below))):
+                    self.named.append(at)
+                    self.wide.append(below)
+                elif self._is_hidden(places):
+                    self.unknown.append(("run", term))
+                else:
+                    uris[places[0]] = None
+        return tuple(uris)
+
+    def _is_hidden(self, places: Sequence[str]) -> bool:
+        """Whether a place has to do with what others log and the caller may not see."""
+        if self.visible is None:
+            return False
+        above = [upper for place in places for upper in _above(place)]
+        for column, home in (
+            (runs.c.location, runs.c.workspace_id),
+            (logdirs.c.path, logdirs.c.workspace_id),
+        ):
+            near = or_(column.in_(above), *(_below(column, place) for place in places))
+            if self._any(and_(home.not_in(self.visible), near)):
+                return True
+        return False
+
+    def _any(self, fits: Clause) -> bool:
+        return bool(self.connection.scalar(select(exists().where(fits))))
+
+    def _without(self, trials: Collection[int], named: Collection[int]) -> list[int]:
+        """Those of the runs that are not of the experiments."""
+        if not trials or not named:
+            return list(trials)
+        wanted = select(runs.c.id).where(
+            among(self.connection, runs.c.id, trials),
+            among(self.connection, runs.c.experiment_id, named),
+        )
+        found = set(self.connection.scalars(wanted))
+        return [number for number in trials if number not in found]
+
+    # --- errors
+
+    def _not_found(self) -> NotFound:
+        listed = [f"{noun} {_typed(term)}" for noun, term in self.unknown[:_LISTED]]
+        text = f"There is no {', no '.join(listed)}"
+        more = len(self.unknown) - len(listed)
+        text += f", and {more} more are unknown." if more else "."
+        advice = self._advice(self.unknown[0][1])
+        return NotFound(
+            f"{text} {advice}" if advice else text,
+            terms=[_typed(term) for _, term in self.unknown],
+        )
+
+    def _advice(self, term: Term) -> str:
+        """What may have been meant."""
+        if isinstance(term, ExperimentNumber):
+            if self._any(and_(self._seen(runs), runs.c.id == term.number)):
+                return f"A run has this number: trial:{term.number}."
+        elif isinstance(term, RunName):
+            same = ExperimentName(term.name, workspace=term.workspace)
+            if self._any(and_(self._seen(experiments), experiments.c.name == term.name)):
+                return f"An experiment is called so: {same}."
+            path = term.name if term.workspace is None else f"{term.workspace}/{term.name}"
+            at = select(runs.c.name).where(self._seen(runs), runs.c.path == path)
+            name = self.connection.scalar(at.limit(1))
+            if name is not None:
+                return f"This is the path of {RunName(name)}."
+        return ""
+
+
+_PATTERNS = (ExperimentGlob, RunGlob, RunRange, Location)
+
+
+def _bound(terms: Collection[Term]) -> None:
+    """Refuses what would keep the database busy for long."""
+    patterns = sum(isinstance(term, _PATTERNS) for term in terms)
+    if patterns > _MAX_PATTERNS:
+        raise BadRequest(
+            f"The selector has {patterns} ranges, wildcards and paths; at most {_MAX_PATTERNS} are"
+            " allowed."
+        )
+    names = sum(term.last - term.first + 1 for term in terms if isinstance(term, RunRange))
+    if names > MAX_RANGE:
+        raise BadRequest(
+            f"The selector's ranges have {names:,} names; at most {MAX_RANGE:,} are allowed."
+        )
+
+
+def _ambiguous(term: ExperimentName | RunName, homes: Sequence[str]) -> Ambiguous:
+    kind = type(term)
+    matches = [str(kind(term.name, workspace=home)) for home in sorted(homes)]
+    shown = ", ".join(matches[:_LISTED]) + (", …" if len(matches) > _LISTED else "")
+    return Ambiguous(
+        f"{_typed(term)} is in {len(matches)} workspaces; say which: {shown}.", matches=matches
+    )
+
+
+def _typed(term: Term) -> str:
+    return term.typed or str(term)
+
+
+def _places(uri: str) -> list[str]:
+    """A place as locations are written, first as it was named and then without links."""
+    if uri.lower().startswith("file://"):
+        uri = unquote(uri[len("file://") :])
+    elif is_uri(uri):
+        scheme, _, rest = uri.partition("://")
+        return [f"{scheme}://{rest.rstrip('/')}"]
+    path = os.path.abspath(os.path.expanduser(uri))
+    return list(dict.fromkeys([path, os.path.realpath(path)]))
+
+
+def _below(column: ColumnElement[str], place: str) -> Clause:
+    return begins_with(column, place if place.endswith("/") else f"{place}/")
+
+
+def _above(place: str) -> list[str]:
+    """The place and every directory it lies in."""
+    found = [place]
+    while (upper := os.path.dirname(place)) not in (place, ""):
+        found.append(upper)
+        place = upper
+    return found

@@ -1,0 +1,1 @@
+"""The hub's database: tables, engine, migrations."""

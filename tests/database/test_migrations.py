@@ -1,0 +1,179 @@
+"""Migrations make exactly the tables, on both databases, and only once."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.script import ScriptDirectory
+from sqlalchemy import MetaData, insert, select, text
+
+from support.postgresql import PostgreSQL
+from tbhub.api.problems import Unavailable
+from tbhub.catalog.run_records import create_run
+from tbhub.catalog.runs import load_runs
+from tbhub.database.engine import HEAD, Database, open_database
+from tbhub.database.migrations import config
+from tbhub.database.tables import logdirs, metadata, runs, workspaces
+
+_EXPERIMENT = {
+    "id": 1,
+    "workspace_id": 1,
+    "name": "e",
+    "note": "",
+    "archived": False,
+    "created": 1.0,
+}
+_AT = {"last_step": 2, "last_time": 2.0}
+_RUN = {
+    "id": 7,
+    "name": "run7",
+    "path": "a",
+    "location": "/runs/a",
+    "experiment_id": 1,
+    "workspace_id": 1,
+    "logdir_id": 1,
+    "status": "finished",
+    "created": 1.0,
+    "note": "kept",
+    "archived": False,
+    "seen": "1:x",
+}
+
+
+def sqlite_schema(database: Database) -> set[tuple[str, ...]]:
+    """Every table and index by the parts of its SQL; columns and constraints in any order."""
+    with database.read() as connection:
+        rows = connection.execute(
+            text("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name != :version"),
+            {"version": "alembic_version"},
+        )
+        return {
+            tuple(sorted(part.strip() for part in re.split("[,\n]", row.sql) if part.strip()))
+            for row in rows
+        }
+
+
+def test_migrations_make_the_tables_of_sqlite(tmp_path: Path) -> None:
+    migrated = open_database(f"sqlite:///{tmp_path / 'migrated.db'}")
+    migrated.upgrade()
+    made = open_database(f"sqlite:///{tmp_path / 'made.db'}")
+    with made.begin() as connection:
+        metadata.create_all(connection)
+    assert sqlite_schema(migrated) == sqlite_schema(made)
+    migrated.close()
+    made.close()
+
+
+@pytest.mark.postgresql
+def test_migrations_make_the_tables_of_postgresql(postgresql: PostgreSQL) -> None:
+    migrated, made = postgresql.create(), postgresql.create(empty=True)
+    database = open_database(made)
+    with database.begin() as connection:
+        metadata.create_all(connection)
+    database.close()
+    version = "public.alembic_version"
+    dumps = []
+    for url in (migrated, made):
+        # One statement at a time; pg_dump orders them by name.
+        statements = re.split(r";\n", re.sub(r"^(--|\\).*\n", "", postgresql.dump(url), flags=re.M))
+        dumps.append([each.strip() for each in statements if version not in each])
+        postgresql.drop(url)
+    assert dumps[0] == dumps[1]
+    assert any("CREATE TABLE public.runs" in each for each in dumps[0])
+
+
+def test_the_engine_knows_the_newest_revision() -> None:
+    assert ScriptDirectory.from_config(config()).get_current_head() == HEAD
+
+
+def test_upgrading_twice_changes_nothing(empty_url: str) -> None:
+    database = open_database(empty_url)
+    database.upgrade()
+    with database.begin() as connection:
+        connection.execute(insert(workspaces), {"name": "kept", "created": 0.0})
+    database.upgrade()
+    with database.read() as connection:
+        assert connection.scalars(select(workspaces.c.name)).all() == ["kept"]
+    database.close()
+
+
+def test_what_an_older_database_holds_is_kept(empty_url: str) -> None:
+    """As the first revision made it: with runs, and all that refers to them."""
+    database = open_database(empty_url)
+    older = config()
+    with database.begin() as connection:
+        older.attributes["connection"] = connection
+        command.upgrade(older, "0001")
+        tables = MetaData()
+        tables.reflect(connection)
+        for table, row in (
+            ("workspaces", {"id": 1, "name": "default", "note": "", "created": 1.0}),
+            ("experiments", _EXPERIMENT),
+            ("logdirs", {"id": 1, "workspace_id": 1, "path": "/runs", "created": 1.0}),
+            ("runs", _RUN),
+            ("run_tags", {"run_id": 7, "tag": "best"}),
+            ("metrics", {"run_id": 7, "tag": "loss", "count": 3, "last": 0.5, **_AT}),
+            ("hparams", {"run_id": 7, "name": "lr", "number": 0.1, "text": "0.1", "kind": "float"}),
+        ):
+            connection.execute(insert(tables.tables[table]), row)
+    database.upgrade()
+    with database.read() as connection:
+        (run,) = load_runs(connection, [7])
+        experiment = connection.scalars(select(logdirs.c.experiment)).all()
+        attempt = connection.scalars(select(runs.c.attempt)).all()
+    assert (run.name, run.note, run.tags, run.hparams) == ("run7", "kept", ["best"], {"lr": 0.1})
+    assert run.metrics["loss"].last == 0.5
+    assert (experiment, attempt) == ([None], [0])
+    with database.begin() as connection:
+        made = create_run(connection, 1, "e", "/elsewhere")
+        assert made.experiment == "e"
+    database.close()
+
+
+def test_several_upgrade_at_once(empty_url: str) -> None:
+    program = (
+        "import sys; from tbhub.database.engine import open_database;"
+        " open_database(sys.argv[1]).upgrade()"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program, empty_url], stderr=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    assert [process.communicate()[1] for process in processes] == [b"", b"", b""]
+    database = open_database(empty_url)
+    with database.begin() as connection:
+        connection.execute(insert(workspaces), {"name": "kept", "created": 0.0})
+    database.close()
+
+
+def test_several_threads_upgrade_at_once(empty_url: str) -> None:
+    problems: list[BaseException] = []
+
+    def upgrade() -> None:
+        database = open_database(empty_url)
+        try:
+            database.upgrade()
+        except BaseException as error:
+            problems.append(error)
+        finally:
+            database.close()
+
+    threads = [threading.Thread(target=upgrade) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
+def test_a_newer_database_is_refused(database: Database) -> None:
+    with database.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(Unavailable, match="made by a newer tbhub"):
+        database.upgrade()
