@@ -337,8 +337,8 @@ def test_a_source_removed_while_it_is_added_is_not_followed(tmp_path: Path) -> N
     with Ours() as ours:
         follow = ours.follower.follow
 
-        def slow(path: str, on_change: Any) -> Any:
-            root = follow(path, on_change)
+        def slow(path: str, on_change: Any, **given: Any) -> Any:
+            root = follow(path, on_change, **given)
             ours.board.remove(source(tmp_path))
             return root
 
@@ -346,7 +346,7 @@ def test_a_source_removed_while_it_is_added_is_not_followed(tmp_path: Path) -> N
         ours.board.add(source(tmp_path))
         assert ours.board.sources == []
         assert ours.json("/data/runs") == []
-        assert ours.follower._roots == []
+        assert not ours.follower._roots
 
 
 # ----------------------------------------------------------------------------------- notices

@@ -15,6 +15,7 @@ from werkzeug.test import EnvironBuilder
 from support.ours import Ours
 from tbhub import SummaryWriter
 from tbhub.boards import charts
+from tbhub.boards.board import BoardOptions
 from tbhub.boards.charts import Fragments, field_of
 
 
@@ -62,6 +63,29 @@ def test_both_ways_answer_alike(plain: Ours, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(charts, "answer", lambda *_: None)
     assert ask() == quickly
     assert plain.host._application.done()
+
+
+@pytest.mark.parametrize(("runs", "drawn"), [(3, 1000), (31, 500), (61, 250)])
+def test_many_lines_are_drawn_with_fewer_points_and_keep_their_spikes(
+    tmp_path: Path, runs: int, drawn: int
+) -> None:
+    for run in range(runs):
+        with SummaryWriter(tmp_path / f"run{run}") as writer:
+            values = [float(step % 7) for step in range(3000)]
+            values[1234 + run] = 1e6
+            writer.add_scalars_batch("loss", values)
+    ours = Ours(tmp_path, options=BoardOptions())
+    wanted = json.dumps([{"plugin": "scalars", "tag": "loss"}])
+    _, _, body = ours.post(f"/{charts.CHARTS}", {"requests": wanted})
+    ours.close()
+    series = json.loads(body)[0]["runToSeries"]
+    assert len(series) == runs
+    for run in range(runs):
+        points = series[f"run{run}"]
+        assert drawn - 4 <= len(points) <= drawn
+        assert {"step": 1234 + run, "value": 1e6}.items() <= max(
+            points, key=lambda point: point["value"]
+        ).items()
 
 
 def test_every_answer_says_how_new_it_is(plain: Ours) -> None:

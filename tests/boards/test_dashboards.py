@@ -47,6 +47,42 @@ def test_time_series(board: View, page: Page) -> None:
     assert any("läufe/η=0.1 & more" in name for name in names)
 
 
+# What a chip says of itself; Chromium itself would say SwiftShader here.
+CHIP = """(name) => {
+  const { getParameter } = WebGL2RenderingContext.prototype;
+  WebGL2RenderingContext.prototype.getParameter = function (what) {
+    return what === 0x9246 ? name : getParameter.call(this, what);
+  };
+}"""
+
+
+@pytest.mark.parametrize(
+    ("chip", "canvases"), [("ANGLE (SwiftShader driver)", 0), ("GeForce RTX", 1)]
+)
+def test_charts_are_drawn_by_the_graphics_card_if_there_is_one(
+    board: View, page: Page, chip: str, canvases: int
+) -> None:
+    page.page.add_init_script(f"({CHIP})({chip!r})")
+    shown = opened(page, board, "timeseries")
+    shown.get_by_role("combobox", name="Filter tags (regex)").fill("^walk$")
+    card = shown.locator("scalar-card").filter(has_text="walk").first
+    assert coloured_pixels(card.locator("line-chart")) > 300
+    assert card.locator("line-chart .series-view canvas").count() == canvases
+
+
+def test_the_script_is_compiled_for_the_next_board_once(board: View, page: Page) -> None:
+    shown = opened(page, board, "timeseries")
+    shown.locator("scalar-card").first.wait_for()
+    frames: list[Any] = []
+    shown.on("frameattached", lambda frame: frames.append(frame))
+    shown.locator("iframe[hidden]").wait_for(state="attached")
+    shown.locator("iframe[hidden]").wait_for(state="detached")
+    shown.reload()
+    shown.locator("scalar-card").first.wait_for()
+    shown.wait_for_timeout(1500)
+    assert len(frames) == 1
+
+
 def test_scalars(board: View, page: Page) -> None:
     shown = opened(page, board, "scalars")
     card = shown.locator("tf-scalar-card").first
@@ -120,7 +156,7 @@ def test_mesh(board: View, page: Page) -> None:
 def test_projector(board: View, page: Page) -> None:
     shown = opened(page, board, "projector")
     shown.wait_for_function("() => window.frames.length > 0 && window.frames[0].frames.length > 0")
-    inside = shown.frame_locator("iframe").frame_locator("iframe")
+    inside = shown.frame_locator("main iframe").frame_locator("iframe")
     inside.get_by_text("Points: 6").first.wait_for()
     assert shown.evaluate(FONTS) == "loaded"
 

@@ -13,6 +13,7 @@ import pytest
 from support.live import append, eventually, scalar
 from support.view import Page, View
 from tbhub import SummaryWriter
+from tbhub.boards import live
 from tbhub.boards.board import Board, BoardOptions, Source
 from tbhub.boards.host import Host
 from tbhub.boards.server import make_server
@@ -75,6 +76,7 @@ def test_a_page_is_told_how_things_stand_when_it_connects(served: Served) -> Non
         "runs": 1,
         "loading": None,
         "notices": [],
+        "traffic": {"requests": 0, "bytes_read": 0},
     }
     page.close()
 
@@ -123,6 +125,18 @@ def test_a_page_that_goes_is_let_go(served: Served) -> None:
     for page in pages:
         page.close()
     eventually(lambda: served.listeners == 0)
+
+
+def test_a_stream_has_an_end_so_that_it_is_asked_for_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr(live, "_PING_SECONDS", 0.05)
+    page = served.open()
+    while page.lines():
+        pass
+    eventually(lambda: served.listeners == 0)
+    page.close()
 
 
 def test_no_stream_of_a_board_there_is_not(served: Served) -> None:

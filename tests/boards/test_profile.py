@@ -15,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from support import seaweedfs as weed
+from support.buckets import Place, fresh_name
+from support.seaweedfs import SeaweedFS
 from tbhub import SummaryWriter
 
 PLUGIN = Path(__file__).parents[2] / ".venv-profile"
@@ -28,8 +31,11 @@ with jax.profiler.trace(sys.argv[1]):
 """
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module", params=["here", "bucket"])
+def url(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, seaweedfs: SeaweedFS
+) -> Iterator[str]:
+    """A board over a run with a profile, beside one that it does not show."""
     logs = tmp_path_factory.mktemp("logs")
     with SummaryWriter(logs / "shown" / "run1") as writer:
         writer.add_scalar("loss", 1, 1)
@@ -37,14 +43,21 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         subprocess.run(
             [sys.executable, "-c", TRACE, str(logs / run)], check=True, capture_output=True
         )
+    place, credentials = str(logs / "shown"), {}
+    if request.param == "bucket":
+        place = f"s3://{weed.BUCKET}/{fresh_name()}-profiles"
+        known = {"access_key_id": "everything", "secret_access_key": weed.SECRET}
+        Place("s3", place, {**known, "endpoint": seaweedfs.url}).upload(logs / "shown")
+        credentials = {f"AWS_{name.upper()}": value for name, value in known.items()}
+        credentials["AWS_ENDPOINT_URL"] = seaweedfs.url
     process = subprocess.Popen(
         [
-            *(str(Path(sys.executable).parent / "tbhub"), "view", str(logs / "shown")),
+            *(str(Path(sys.executable).parent / "tbhub"), "view", place),
             *("--port", "0", "--json", "--no-cache"),
         ],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(PLUGIN)},
+        env={**os.environ, **credentials, "PYTHONPATH": str(PLUGIN)},
     )
     assert process.stdout is not None
     yield json.loads(process.stdout.readline())["url"] + f"?{logs}"

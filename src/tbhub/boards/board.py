@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from tbhub.boards.grouping import Group, group_runs
 from tbhub.boards.kinds import RunIndex
@@ -26,8 +26,10 @@ from tbhub.series.column import Column, Part
 from tbhub.series.file_content import Blob
 from tbhub.series.follower import Follower, Root
 from tbhub.series.run_log import RunLog, RunView
+from tbhub.series.traffic import Traffic
 
 if TYPE_CHECKING:
+    from tbhub.series.bucket import RemoteFiles
     from tbhub.series.group import GroupBy
 
 # Sub-directories that are parts of one training run rather than runs of their own.
@@ -37,12 +39,15 @@ _SHOWN_NOTICES = 20
 
 @dataclass(frozen=True)
 class Source:
-    """Runs to show: a tree of runs or a single event file."""
+    """Runs to show: a tree of runs or a single event file, of this machine or in a store."""
 
-    path: str
+    path: str  # or a URI
     name: str = ""  # goes before the names of its runs
     columns: Mapping[str, object] = field(default_factory=dict)  # what is known of the run
     hparams: Mapping[str, object] = field(default_factory=dict)  # given with the run
+    alone: bool = False  # one run: what lies below its directory are others
+    # For the store of a URI; those of the environment if there are none. Shown to nobody.
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ class BoardOptions:
     group_by: str = ""
     hide_grouped: bool = False
     samples: int | None = None  # points of a series; TensorBoard's own number unless given
+    requests_per_minute: int | None = None  # to stores, beyond which they are listed more seldom
 
 
 @dataclass(frozen=True)
@@ -193,6 +199,7 @@ class Board:
         self.options = options
         self.samples = options.samples
         self.version = int(time.time() * 1000)  # grows, also from one start of the host to the next
+        self.traffic = Traffic(options.requests_per_minute)
         self._follower = follower
         self._sources: list[_Followed] = []
         self._numbers = 0
@@ -217,13 +224,22 @@ class Board:
             followed = _Followed(source, self._numbers)
             self._numbers += 1
             self._sources.append(followed)
-        root = self._follower.follow(source.path, self.changed)
+        root = self._follow(source)
         with self._lock:
             followed.root = root
             removed = followed not in self._sources
         if removed:  # while its tree was being listed
             self._follower.unfollow(root)
         self.changed()
+
+    def _follow(self, source: Source) -> Root:
+        return self._follower.follow(
+            source.path,
+            self.changed,
+            alone=source.alone,
+            credentials=source.credentials,
+            traffic=self.traffic,
+        )
 
     def remove(self, source: Source) -> bool:
         """Shows the runs of a source no longer; False if there is no such source."""
@@ -235,6 +251,22 @@ class Board:
             root = found.root
         if root is not None:
             self._follower.unfollow(root)
+        self.changed()
+        return True
+
+    def update(self, source: Source, now: Source) -> bool:
+        """Knows something else of a source, which stays where it is; False if there is none."""
+        with self._lock:
+            found = next((each for each in self._sources if each.source == source), None)
+            if found is None:
+                return False
+            found.source = now
+            self._built_from = None
+            left = None
+            if now.credentials != source.credentials:
+                left, found.root = found.root, self._follow(now)
+        if left is not None:
+            self._follower.unfollow(left)
         self.changed()
         return True
 
@@ -277,15 +309,33 @@ class Board:
         return _text(", ".join(source.path for source in self.sources))
 
     @property
-    def loading(self) -> tuple[int, int]:
-        """How many runs have been read, of how many."""
-        logs = [
+    def _logs(self) -> list[RunLog]:
+        return [
             log
-            for each in self._sources
+            for each in list(self._sources)
             if each.root is not None
             for log in each.root.runs.values()
         ]
-        return sum(log.version > 0 for log in logs), len(logs)
+
+    @property
+    def run_count(self) -> int:
+        """How many runs were found, read or not."""
+        return len(self._logs)
+
+    @property
+    def loading(self) -> tuple[int, int]:
+        """How many runs have been read, of how many; a place that is not listed yet is one."""
+        logs = self._logs
+        roots = [each.root for each in list(self._sources)]
+        unlisted = sum(root is None or not root.is_listed for root in roots)
+        return sum(log.version > 0 for log in logs), len(logs) + unlisted
+
+    @property
+    def has_data(self) -> bool:
+        """Whether anything has been logged; the record every file begins with is nothing."""
+        return any(
+            content.columns or content.blobs for log in self._logs for content in log.view.contents
+        )
 
     @property
     def runs(self) -> Mapping[str, ShownRun]:
@@ -299,12 +349,20 @@ class Board:
         return self._runs
 
     def directories(self) -> dict[str, str]:
-        """Where each run's files are, for plugins that read files of their own."""
+        """Where the files of runs of this machine are, for plugins that read some of their own."""
         found = {}
         for name, run in self.runs.items():
-            if isinstance(run, LoggedRun):
+            if isinstance(run, LoggedRun) and not run.log.files.is_remote:
                 path = run.log.path
                 found[name] = path if os.path.isdir(path) else os.path.dirname(path)
+        return found
+
+    def remote_runs(self) -> dict[str, RemoteFiles]:
+        """The runs whose files are in a store."""
+        found = {}
+        for name, run in self.runs.items():
+            if isinstance(run, LoggedRun) and run.log.files.is_remote:
+                found[name] = cast("RemoteFiles", run.log.files)
         return found
 
     @property
@@ -369,12 +427,12 @@ class Board:
 
     def _given(self) -> Mapping[str, bytes]:
         """Sessions of hyperparameters given with a source, under the name its runs begin with."""
-        from tbhub.boards.hparams import session_start
-
         found: dict[str, bytes] = {}
         for each in self._sources:
             if not each.source.hparams:
                 continue
+            from tbhub.boards.hparams import session_start  # brings TensorBoard along
+
             content = session_start(each.source.hparams)
             if each.source.name and not self.options.template:
                 found[clean_name(each.source.name)] = content

@@ -12,7 +12,13 @@ import zlib
 from tbhub.boards.wsgi import Response, Scope
 
 _LEAST = 1024
-_TEXT = (b"application/json", b"text/", b"image/svg+xml", b"application/javascript")
+_TEXT = (
+    b"application/json",
+    b"text/",
+    b"image/svg+xml",
+    b"application/javascript",
+    b"application/vnd.tbhub.series",
+)
 
 
 def compressed(response: Response, scope: Scope) -> Response:

@@ -15,14 +15,11 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-import orjson
-
-from tbhub.boards import charts
+from tbhub.boards import answers, charts
 from tbhub.boards.assets import Asset, Assets
 from tbhub.boards.board import Board, BoardOptions
 from tbhub.boards.charts import Fragments
@@ -51,14 +48,6 @@ _METHODS = ("GET", "HEAD", "POST")
 _BOARD_HEADER = "HTTP_TENSORBOARD_EXPERIMENT_ID"
 _PROJECTOR_PAGE = "data/plugin/projector/projector_binary.html"
 _DEFAULT_EXPERIMENT = "experiment/defaultExperimentId/"
-
-# TensorBoard's own policy for its page, plus nothing.
-_POLICY = (
-    "default-src 'self';font-src 'self' data:;frame-src 'self' https://ui.perfetto.dev;"
-    "img-src 'self' data: blob:;object-src 'none';"
-    "style-src 'self' https://www.gstatic.com data: 'unsafe-inline';"
-    "connect-src 'self';script-src 'self' 'unsafe-eval'"
-)
 
 logger = logging.getLogger("tbhub")
 
@@ -117,6 +106,7 @@ class Host:
         if board is None:
             return False
         board.close()
+        board.tell()  # which ends its streams
         if self._application.done():
             self._application.result().forget(board_id)
         return True
@@ -125,6 +115,11 @@ class Host:
     def application(self) -> Application:
         """TensorBoard's application; waits until it is there."""
         return self._import().result()
+
+    def wait_until_imported(self) -> None:
+        """Waits for TensorBoard's application if it is being imported, whatever comes of that."""
+        if self._importing.locked():
+            wait([self._application])
 
     def close(self) -> None:
         """Ends streams and threads."""
@@ -151,36 +146,40 @@ class Host:
         except Exception:
             logger.exception("%s %r failed", scope["method"], scope["path"])
             if not started:
-                await _text(500, "internal error: see the log of tbhub").send(send)
+                await answers.text(500, "internal error: see the log of tbhub").send(send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if scope["method"] not in _METHODS:
-            await _text(405, "GET, HEAD or POST").send(send)
+            await answers.text(405, "GET, HEAD or POST").send(send)
             return
         if not path.startswith(self._prefix + "/"):
             here = path == self._prefix and self._single is not None
-            response = _redirect(path + "/") if here else _text(404, f"not below {self._prefix}/")
+            response = (
+                answers.redirect(path + "/")
+                if here
+                else answers.text(404, f"not below {self._prefix}/")
+            )
             await response.send(send)
             return
         path = path[len(self._prefix) + 1 :]
         if path.startswith("static/"):
-            await self._static(path.removeprefix("static/"), scope).send(send)
+            await answers.static_file(self._assets, path.removeprefix("static/"), scope).send(send)
             return
         board_id, root = self._single, self._prefix
         if board_id is None:
             kind, _, rest = path.partition("/")
             board_id, slash, path = rest.partition("/")
             if kind != "b" or board_id not in self._boards:
-                await _text(404, "no such board").send(send)
+                await answers.text(404, "no such board").send(send)
                 return
             root = f"{self._prefix}/b/{board_id}"
             if not slash:
-                await _redirect(root + "/").send(send)
+                await answers.redirect(root + "/").send(send)
                 return
         board = self._boards.get(board_id)
         if board is None:
-            await _text(404, "no such board").send(send)
+            await answers.text(404, "no such board").send(send)
             return
         await self._of_board(board, root, path, scope, receive, send)
 
@@ -191,23 +190,25 @@ class Host:
         while path.startswith(_DEFAULT_EXPERIMENT):
             path = path.removeprefix(_DEFAULT_EXPERIMENT)
         if scope["method"] == "POST" and not path.startswith("data/"):
-            await _text(405, "GET or HEAD").send(send)
+            await answers.text(405, "GET or HEAD").send(send)
         elif path in ("", "index.html"):
-            await _asset(self._page(board), scope, "no-cache").send(send)
+            await answers.asset(self._page(board), scope, "no-cache").send(send)
         elif path == "tbhub/events":
             await self._stream(board, scope, receive, send)
         elif path == "tbhub/scalars":
             await self._in_thread(_range_query, board, scope, send=send)
         elif path == "data/environment":
-            await _json(self._environment(board)).send(send)
+            await answers.json(self._environment(board)).send(send)
         elif path == "data/notifications":
-            await _json({"notifications": []}).send(send)
+            await answers.json({"notifications": []}).send(send)
         elif path.startswith("data/"):
             await self._tensorboard(board, root, path, scope, receive, send)
         else:
             asset = self._assets.find(path)
             response = (
-                _text(404, "not found") if asset is None else _asset(asset, scope, "no-cache")
+                answers.text(404, "not found")
+                if asset is None
+                else answers.asset(asset, scope, "no-cache")
             )
             await response.send(send)
 
@@ -224,14 +225,6 @@ class Host:
             data_version=board.version,
             title=board.title or "TensorBoard",
         )
-
-    def _static(self, path: str, scope: Scope) -> Response:
-        version, _, path = path.partition("/")
-        asset = self._assets.find(path)
-        if asset is None:
-            return _text(404, "not found")
-        known = version == self._assets.version
-        return _asset(asset, scope, "public, max-age=31536000, immutable" if known else "no-cache")
 
     def _environment(self, board: Board) -> dict[str, Any]:
         from tensorboard import version
@@ -250,7 +243,7 @@ class Host:
     ) -> None:
         body = await read_body(receive, _MAX_BODY)
         if body is None:
-            await _text(413, f"a request may have {_MAX_BODY >> 20} MB").send(send)
+            await answers.text(413, f"a request may have {_MAX_BODY >> 20} MB").send(send)
             return
         if path == charts.TAGS:
             await _nearly_loaded(board)
@@ -279,7 +272,7 @@ class Host:
             return charts.field_of(body, content_type, "requests")
 
         made = charts.answer(board, self._fragments, path, form)
-        return None if made is None else compressed(_json_bytes(200, made), scope)
+        return None if made is None else compressed(answers.json_bytes(200, made), scope)
 
     def _slowly(
         self,
@@ -297,7 +290,7 @@ class Host:
         response = call(application.wsgi, scope, body, root, "/" + path, extra)
         if path == _PROJECTOR_PAGE and response.status == 200:
             page = self._assets.with_fonts(response.body, "../../../" + self._static_root)
-            response = Response(200, _html_headers(len(page)), page)
+            response = Response(200, answers.html_headers(len(page)), page)
         return compressed(response, scope)
 
     async def _in_thread(self, work: Callable[..., Response], *arguments: Any, send: Send) -> None:
@@ -325,7 +318,10 @@ class Host:
         await send({"type": "http.response.body", "body": b""})
 
     async def _send_events(self, board: Board, send: Send) -> None:
-        async with aclosing(events(board, lambda: self._closing)) as stream:
+        def is_over() -> bool:
+            return self._closing or self._boards.get(board.id) is not board
+
+        async with aclosing(events(board, is_over)) as stream:
             async for chunk in stream:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
@@ -349,62 +345,4 @@ def _range_query(board: Board, scope: Scope) -> Response:
     from tbhub.boards.range_query import answer_range_query
 
     status, body = answer_range_query(board, scope["query_string"].decode("latin-1"))
-    return _json_bytes(status, body)
-
-
-def _asset(asset: Asset, scope: Scope, caching: str) -> Response:
-    headers: Headers = [
-        (b"content-type", asset.content_type.encode()),
-        (b"cache-control", caching.encode()),
-        (b"etag", asset.etag.encode()),
-        (b"x-content-type-options", b"nosniff"),
-        (b"vary", b"accept-encoding"),
-    ]
-    if asset.content_type.startswith("text/html"):
-        headers.append((b"content-security-policy", _POLICY.encode()))
-    asked = dict(scope["headers"])
-    if asked.get(b"if-none-match") == asset.etag.encode():
-        return Response(304, headers, b"")
-    body = asset.gzip
-    if body is not None and b"gzip" in asked.get(b"accept-encoding", b""):
-        headers.append((b"content-encoding", b"gzip"))
-    else:
-        body = asset.raw()
-    headers.append((b"content-length", str(len(body)).encode()))
-    return Response(200, headers, b"" if scope["method"] == "HEAD" else body)
-
-
-def _html_headers(size: int) -> Headers:
-    return [
-        (b"content-type", b"text/html; charset=utf-8"),
-        (b"content-length", str(size).encode()),
-        (b"content-security-policy", _POLICY.encode()),
-        (b"x-content-type-options", b"nosniff"),
-    ]
-
-
-def _text(status: int, text: str) -> Response:
-    headers: Headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"x-content-type-options", b"nosniff"),
-    ]
-    return Response(status, headers, text.encode())
-
-
-def _json(value: Any) -> Response:
-    return _json_bytes(200, orjson.dumps(value))
-
-
-def _json_bytes(status: int, body: bytes) -> Response:
-    headers: Headers = [
-        (b"content-type", b"application/json"),
-        (b"cache-control", b"no-cache"),
-        (b"x-content-type-options", b"nosniff"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    return Response(status, headers, body)
-
-
-def _redirect(path: str) -> Response:
-    # Relative to the host alone: a path that begins with two slashes would name another host.
-    return Response(301, [(b"location", ("/" + quote(path.lstrip("/"))).encode())], b"")
+    return answers.json_bytes(status, body)

@@ -17,6 +17,9 @@ from tbhub.boards.board import Board
 
 _LEAST_SECONDS = 0.25  # between two messages
 _PING_SECONDS = 20.0  # so that proxies keep the connection and a lost one is noticed
+# Browsers connect again, and a hub asks again whether they may: a link that has expired would
+# else keep what it once opened.
+_LONGEST_SECONDS = 300.0
 
 
 def state_of(board: Board) -> dict[str, Any]:
@@ -24,15 +27,22 @@ def state_of(board: Board) -> dict[str, Any]:
     done, total = board.loading
     return {
         "version": board.version,
-        "runs": total,
+        "runs": board.run_count,
         "loading": None if done >= total else {"done": done, "total": total},
         "notices": [{"id": notice.id, "text": notice.text} for notice in board.notices()],
+        "traffic": {"requests": board.traffic.requests, "bytes_read": board.traffic.bytes_read},
     }
 
 
 async def events(board: Board, closing: Callable[[], bool]) -> AsyncGenerator[bytes]:
-    """The stream of one page, until it goes or the host closes, of which the board tells too."""
+    """The stream of one page, until it goes, its time is over or the host closes, of which the
+    board tells too."""
     loop = asyncio.get_running_loop()
+    end = loop.time() + _LONGEST_SECONDS
+
+    def is_over() -> bool:
+        return closing() or loop.time() > end
+
     news = asyncio.Event()
 
     def tell() -> None:
@@ -42,12 +52,12 @@ async def events(board: Board, closing: Callable[[], bool]) -> AsyncGenerator[by
     stop = board.listen(tell)
     try:
         yield b"retry: 1000\n\n"
-        while not closing():
+        while not is_over():
             news.clear()
             state = await asyncio.to_thread(state_of, board)
             yield b"data: " + orjson.dumps(state) + b"\n\n"
             await asyncio.sleep(_LEAST_SECONDS)
-            while not news.is_set() and not closing():
+            while not news.is_set() and not is_over():
                 try:
                     async with asyncio.timeout(_PING_SECONDS):
                         await news.wait()

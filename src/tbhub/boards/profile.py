@@ -11,10 +11,14 @@ import os
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tbhub.boards.board import Board
+from tbhub.boards.copies import copies, profiles
 from tbhub.boards.per_board import PerBoard
+
+if TYPE_CHECKING:
+    from tbhub.series.bucket import RemoteFiles
 
 _REFUSED = {
     "/capture_profile": "a board shows profiles and takes none: it would have to write to the logs",
@@ -69,6 +73,7 @@ def _for_boards(plugin: type[Any]) -> type[Any]:
         def __init__(self, context: Any, board: Board) -> None:
             super().__init__(context)
             self._board = board
+            self._remote: dict[str, tuple[RemoteFiles, str]] = {}
 
         def generate_runs(self) -> Iterator[str]:
             for run, directory in self._board.directories().items():
@@ -76,11 +81,18 @@ def _for_boards(plugin: type[Any]) -> type[Any]:
                     shown = name if run == "." else f"{run}/{name}"
                     self._run_to_profile_run_dir[shown] = os.path.join(directory, _PROFILES, name)
                     yield shown
+            for run, files in self._board.remote_runs().items():
+                for name in profiles(files):
+                    shown = name if run == "." else f"{run}/{name}"
+                    self._remote[shown] = (files, name)
+                    yield shown
 
         def _run_dir(self, run: str, request: Any = None) -> str:
             known: dict[str, str] = self._run_to_profile_run_dir
-            if run not in known:
+            if run not in known and run not in self._remote:
                 list(self.generate_runs())
+            if run in self._remote:
+                return copies().profile(*self._remote[run])
             return known[run]
 
         def _session_dir_by_run_name_from_request(self, request: Any = None) -> None:

@@ -8,12 +8,16 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorboard.plugins.projector import metadata, projector_plugin
 
 from tbhub.boards.board import Board
+from tbhub.boards.copies import configs, copies
 from tbhub.boards.per_board import PerBoard
+
+if TYPE_CHECKING:
+    from tbhub.series.bucket import RemoteFiles
 
 _LOOK_SECONDS = 5.0
 
@@ -49,15 +53,32 @@ class _Projector(projector_plugin.ProjectorPlugin):  # type: ignore[misc]
     def is_active(self) -> bool:
         """Whether a run has embeddings; looked for every few seconds at most."""
         if not self._found and time.monotonic() - self._looked_at > _LOOK_SECONDS:
-            self._found = any(map(_has_config, self._directories().values()))
+            self._found = any(map(_has_config, self._directories().values())) or any(
+                map(configs, self._remote_runs().values())
+            )
             self._looked_at = time.monotonic()
         return self._found
 
     def _directories(self) -> dict[str, str]:
         return self._board.directories() if self._board else {}
 
+    def _remote_runs(self) -> dict[str, RemoteFiles]:
+        return self._board.remote_runs() if self._board else {}
+
+    def _copied(self) -> dict[str, str]:
+        """Where the embeddings of runs in stores have been copied to."""
+        found = {}
+        for name, run in self._remote_runs().items():
+            if configs(run):
+                try:
+                    found[name] = copies().embeddings(run)
+                except OSError as error:
+                    logger.warning("embeddings of %s cannot be shown: %s", name, error)
+        return found
+
     def _update_configs(self) -> None:
-        run_paths = {name: path for name, path in self._directories().items() if _has_config(path)}
+        directories = {**self._directories(), **self._copied()}
+        run_paths = {name: path for name, path in directories.items() if _has_config(path)}
         changed = run_paths != self._run_paths
         self._run_paths: dict[str, str] = run_paths
         pairs = list(run_paths.items())

@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import ssl
 import threading
 from contextlib import suppress
+from typing import Protocol
 
 import uvicorn
 
 from tbhub.boards.host import Host
+from tbhub.boards.wsgi import Receive, Scope, Send
+
+
+class Served(Protocol):
+    """An application with streams that end when it is closed."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+    def close(self) -> None: ...
 
 
 def serve(host: Host, server: socket.socket) -> None:
@@ -27,10 +37,10 @@ async def _serve(host: Host, server: socket.socket) -> None:
     await make_server(host).serve(sockets=[server])
 
 
-def make_server(host: Host) -> uvicorn.Server:
-    """The server of a host, about to be run."""
+def make_server(application: Served, tls: ssl.SSLContext | None = None) -> uvicorn.Server:
+    """The server of a host, about to be run; with `tls` it speaks nothing else."""
     config = uvicorn.Config(
-        host,
+        application,
         http="httptools",
         loop="asyncio",
         lifespan="off",
@@ -41,16 +51,18 @@ def make_server(host: Host) -> uvicorn.Server:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=1,
     )
-    return _Server(config, host)
+    config.load()
+    config.ssl = tls
+    return _Server(config, application)
 
 
 class _Server(uvicorn.Server):
     """Ends the streams of open pages first: they would never end by themselves."""
 
-    def __init__(self, config: uvicorn.Config, host: Host) -> None:
+    def __init__(self, config: uvicorn.Config, application: Served) -> None:
         super().__init__(config)
-        self._host = host
+        self._application = application
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._host.close()
+        self._application.close()
         await super().shutdown(sockets)

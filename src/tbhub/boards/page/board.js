@@ -3,8 +3,9 @@
 
 /**
  * What makes TensorBoard's page a board of tbhub's. It runs before TensorBoard's own script, knows
- * nothing of that script's insides, and touches it in four places only: the browser's storage, the
- * addresses of shared files, the count of requests under way, and the reload button.
+ * nothing of that script's insides, and touches it in five places only: the browser's storage, the
+ * way charts are drawn, the addresses of shared files, the count of requests under way, and the
+ * reload button.
  */
 (() => {
   const script = /** @type {HTMLScriptElement} */ (document.currentScript);
@@ -27,6 +28,7 @@
   const LISTEN_AFTER = 3000;
   const MIN_RETRY = 1000;
   const MAX_RETRY = 30000;
+  const COMPILED_AFTER = 1000;
 
   // Storage. TensorBoard keeps pins, colours and settings by origin; all boards share one origin.
 
@@ -81,9 +83,45 @@
     }
   }
 
+  /** What all boards share; none where a browser forbids storage. */
+  const shelf = (() => {
+    try {
+      return window.localStorage;
+    } catch {
+      return null;
+    }
+  })();
   const session = new BoardStorage("sessionStorage");
   const local = new BoardStorage("localStorage");
   Object.defineProperty(window, "localStorage", { configurable: true, get: () => local });
+
+  // Drawing. Without a graphics card WebGL is computed, and takes seconds for a hundred lines that
+  // SVG draws in a fraction of that. TensorBoard takes SVG where there is no WebGL.
+
+  const SOFTWARE = /swiftshader|llvmpipe|softpipe|software|basic render/i;
+
+  function isComputed() {
+    const context = document.createElement("canvas").getContext("webgl2");
+    const info = context?.getExtension("WEBGL_debug_renderer_info");
+    const name = info ? context?.getParameter(info.UNMASKED_RENDERER_WEBGL) : "";
+    context?.getExtension("WEBGL_lose_context")?.loseContext();
+    return context === null || SOFTWARE.test(String(name));
+  }
+
+  const computed = isComputed();
+  if (computed) {
+    // It asks once, while its script is evaluated; meshes and embeddings need WebGL, and ask later.
+    const { getContext } = HTMLCanvasElement.prototype;
+    HTMLCanvasElement.prototype.getContext = /** @type {any} */ (
+      /** @this {HTMLCanvasElement} @param {string} kind @param {any[]} rest */
+      function (kind, ...rest) {
+        return kind === "webgl2" ? null : getContext.call(this, kind, ...rest);
+      }
+    );
+    document.addEventListener("DOMContentLoaded", () => {
+      HTMLCanvasElement.prototype.getContext = getContext;
+    });
+  }
 
   // Addresses. The page's own files come from the shared address, links stay below the board.
 
@@ -95,10 +133,16 @@
     return file ? new URL(file[1], shared).href : url;
   }
 
+  /** Workers of the first charts: they get ready while TensorBoard's own script does. */
+  const ready = computed ? [] : [1, 2].map(() => new Worker(new URL("chart_worker.js", shared)));
+
   window.Worker = class extends Worker {
     /** @param {string | URL} url @param {WorkerOptions} [options] */
     constructor(url, options) {
-      super(address(url), options);
+      const where = address(url);
+      const worker = String(where).endsWith("/chart_worker.js") ? ready.pop() : null;
+      if (worker) return worker;
+      super(where, options);
     }
   };
 
@@ -255,8 +299,36 @@
   /** Not before the page has its first data: it needs all six connections for that. */
   function begin() {
     const settled = (lastEnd > 0 && idle()) || performance.now() > LISTEN_AFTER;
-    if (settled) listen();
-    else setTimeout(begin, LOOK_AGAIN);
+    if (!settled) {
+      setTimeout(begin, LOOK_AGAIN);
+      return;
+    }
+    listen();
+    setTimeout(() => requestIdleCallback(compile, { timeout: COMPILED_AFTER }), QUIET);
+  }
+
+  /**
+   * A browser keeps what it has compiled of a script once that has run twice. So it runs again, in a
+   * frame where it finds nothing to do, when the first board has been drawn: the next one is there
+   * in half the time.
+   */
+  function compile() {
+    const COMPILED = "tbhub-compiled";
+    const main = new URL("index.js", shared).href;
+    // Where storage is forbidden it would be done for every board.
+    if (!shelf || document.hidden || shelf.getItem(COMPILED) === main) return;
+    shelf.setItem(COMPILED, main);
+    const frame = document.createElement("iframe");
+    frame.hidden = true;
+    document.body.append(frame);
+    const inside = /** @type {Window} */ (frame.contentWindow);
+    inside.onerror = () => true; // it misses its page, and says so
+    inside.document.body.remove();
+    const again = inside.document.createElement("script");
+    again.src = main;
+    // The compiled form is stored a moment after the script has run.
+    again.onload = () => setTimeout(() => frame.remove(), COMPILED_AFTER);
+    inside.document.documentElement.append(again);
   }
 
   function connect() {
