@@ -5,8 +5,14 @@
     with SummaryWriter("runs/first") as writer:
         writer.add_scalar("loss", 0.5, 1)
 
+    with tbhub.Run(experiment="resnet", hparams={"lr": 0.1}) as run:
+        run.log_metrics({"epoch": 1, "loss": 0.5}, step_name="epoch")
+
     runs = tbhub.load("runs")
     runs["first"].scalars["loss"].values
+
+    board = tbhub.TensorBoard.create(uri="runs")    # where a hub runs: `tbhub up`
+    board.app_uri
 
 Names are loaded when first used, so that a training script pays only for what it calls.
 """
@@ -17,9 +23,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tbhub.api.problems import (
+        Ambiguous,
+        BadRequest,
+        Conflict,
+        Forbidden,
+        NotAuthenticated,
+        NotFound,
+        Problem,
+        TensorboardLimitExceeded,
+        TooLarge,
+        TooManyRequests,
+        Unavailable,
+    )
+    from tbhub.client.errors import HubUnreachable, UnexpectedStatusException, WaitTimeout
+    from tbhub.client.hub import AsyncHub, Hub
+    from tbhub.client.tensorboard import AsyncTensorBoard, TensorBoard
     from tbhub.errors import NoEventsError, TbhubError, TbhubWarning, WriteError
     from tbhub.series.load import load
     from tbhub.series.run_data import RunData, ScalarSeries
+    from tbhub.tracking.auxiliary import add_tensorboard, tensorboards_of
+    from tbhub.tracking.board import tensorboard
+    from tbhub.tracking.run import Run
     from tbhub.writer.file_writer import FileWriter
     from tbhub.writer.global_writer import GlobalSummaryWriter
     from tbhub.writer.record_writer import RecordWriter, register_writer_factory
@@ -38,21 +63,65 @@ _HOMES = {
     "WriteError": "tbhub.errors",
     "NoEventsError": "tbhub.errors",
     "TbhubWarning": "tbhub.errors",
+    "TensorBoard": "tbhub.client.tensorboard",
+    "AsyncTensorBoard": "tbhub.client.tensorboard",
+    "Hub": "tbhub.client.hub",
+    "AsyncHub": "tbhub.client.hub",
+    "HubUnreachable": "tbhub.client.errors",
+    "WaitTimeout": "tbhub.client.errors",
+    "UnexpectedStatusException": "tbhub.client.errors",
+    "Problem": "tbhub.api.problems",
+    "BadRequest": "tbhub.api.problems",
+    "NotAuthenticated": "tbhub.api.problems",
+    "Forbidden": "tbhub.api.problems",
+    "NotFound": "tbhub.api.problems",
+    "Ambiguous": "tbhub.api.problems",
+    "Conflict": "tbhub.api.problems",
+    "TensorboardLimitExceeded": "tbhub.api.problems",
+    "TooManyRequests": "tbhub.api.problems",
+    "TooLarge": "tbhub.api.problems",
+    "Unavailable": "tbhub.api.problems",
+    "Run": "tbhub.tracking.run",
+    "tensorboard": "tbhub.tracking.board",
+    "add_tensorboard": "tbhub.tracking.auxiliary",
+    "tensorboards_of": "tbhub.tracking.auxiliary",
 }
 
 __all__ = [
+    "Ambiguous",
+    "AsyncHub",
+    "AsyncTensorBoard",
+    "BadRequest",
+    "Conflict",
     "FileWriter",
+    "Forbidden",
     "GlobalSummaryWriter",
+    "Hub",
+    "HubUnreachable",
     "NoEventsError",
+    "NotAuthenticated",
+    "NotFound",
+    "Problem",
     "RecordWriter",
+    "Run",
     "RunData",
     "ScalarSeries",
     "SummaryWriter",
     "TbhubError",
     "TbhubWarning",
+    "TensorBoard",
+    "TensorboardLimitExceeded",
+    "TooLarge",
+    "TooManyRequests",
+    "Unavailable",
+    "UnexpectedStatusException",
+    "WaitTimeout",
     "WriteError",
+    "add_tensorboard",
     "load",
     "register_writer_factory",
+    "tensorboard",
+    "tensorboards_of",
 ]
 
 

@@ -1,0 +1,1 @@
+"""The Python SDK over the hub's HTTP API."""

@@ -1,0 +1,423 @@
+"""TensorBoards from Python: made, found, waited for, stopped.
+
+from tbhub import TensorBoard
+
+board = TensorBoard.create(uri="runs/")
+print(board.app_uri)
+board.stop()
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from functools import wraps
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from tbhub.api.models import (
+    Board,
+    BoardChange,
+    BoardOptions,
+    BoardRuns,
+    LogLine,
+    NewBoard,
+    Reason,
+    State,
+)
+from tbhub.client import calls
+from tbhub.client.errors import UnexpectedStatusException, WaitTimeout
+from tbhub.client.find import every_board, find_board
+from tbhub.client.hub import AsyncHub, Hub
+from tbhub.client.paths import absolute, absolute_paths
+from tbhub.client.steps import Awaiting, Both, Pause, Steps, Waiting, ask
+
+T = TypeVar("T")
+P = ParamSpec("P")
+Uris = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+UP = frozenset({State.RUNNING, State.WAITING})
+ENDED = frozenset({State.STOPPED, State.TERMINATED, State.FAILED})
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+
+
+class _Makes(Generic[P]):
+    """A class method whose steps end in a board, which it wraps."""
+
+    def __init__(self, steps: Callable[P, Steps[Board]]) -> None:
+        self._steps = steps
+        self.__doc__ = steps.__doc__
+
+    @overload
+    def __get__(self, mine: Any, owner: type[TensorBoard]) -> Callable[P, TensorBoard]: ...
+    @overload
+    def __get__(
+        self, mine: Any, owner: type[AsyncTensorBoard]
+    ) -> Callable[P, Coroutine[Any, Any, AsyncTensorBoard]]: ...
+    def __get__(self, mine: Any, owner: Any) -> Any:
+        @wraps(self._steps)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return owner._made(self._steps(*args, **kwargs), kwargs.get("hub"))
+
+        return method
+
+
+class _Finds(Generic[P]):
+    """A class method whose steps end in several boards."""
+
+    def __init__(self, steps: Callable[P, Steps[builtins.list[Board]]]) -> None:
+        self._steps = steps
+        self.__doc__ = steps.__doc__
+
+    @overload
+    def __get__(
+        self, mine: Any, owner: type[TensorBoard]
+    ) -> Callable[P, builtins.list[TensorBoard]]: ...
+    @overload
+    def __get__(
+        self, mine: Any, owner: type[AsyncTensorBoard]
+    ) -> Callable[P, Coroutine[Any, Any, builtins.list[AsyncTensorBoard]]]: ...
+    def __get__(self, mine: Any, owner: Any) -> Any:
+        @wraps(self._steps)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return owner._found(self._steps(*args, **kwargs), kwargs.get("hub"))
+
+        return method
+
+
+def _create(
+    uri: Uris | None = None,
+    runs: str | None = None,
+    experiments: int | Iterable[int] | None = None,
+    trials: int | Iterable[int] | None = None,
+    *,
+    wait: bool = True,
+    display_name: str | None = None,
+    key: str | None = None,
+    max_runtime_in_minutes: float | None = None,
+    source_id: str | None = None,
+    source_type: str | None = None,
+    timeout: float | None = 60.0,
+    follow: bool = False,
+    reuse: bool = False,
+    template: str | None = None,
+    group_by: str | None = None,
+    hide_grouped: bool | None = None,
+    samples: int | None = None,
+    requests_per_minute: int | None = None,
+    launcher: str | None = None,
+    hub: Hub | AsyncHub | None = None,
+) -> Steps[Board]:
+    """Makes a board over runs named in any of these ways; together they are the union.
+
+    Args:
+        uri: A path or URI of logs, or several. A relative path is one of this machine.
+        runs: A selector: ``"exp:7"``, ``"run1-run5 where lr<0.01"``.
+        experiments: Experiments by number.
+        trials: Runs by number.
+        wait: Return when the board is up.
+        display_name: What it is called; without one it gets a pet name.
+        key: Get-or-create: the same key is the same board, started if it was not.
+        max_runtime_in_minutes: When it ends whatever happens; 0: never.
+        source_id: With `source_type`, what the board belongs to. The same source is the same
+            board, as with `key`.
+        source_type: See `source_id`.
+        timeout: Seconds `wait` may take; None: as long as it takes.
+        follow: Runs that come to match later are shown, too.
+        reuse: Take a board of mine with the same sources, if there is one.
+        template: How runs are named: ``"{experiment}_{run}_lr={hparams.lr}"``.
+        group_by: Show mean and spread of runs alike in these: ``"all except seed"``.
+        hide_grouped: Show groups only, not the runs in them.
+        samples: How many points are drawn of a series.
+        requests_per_minute: How often the stores of its runs may be asked; where that is used up
+            they are listed more seldom, and new points come later.
+        launcher: What the hub must serve boards by: ``"slurm"``; without it whatever it does.
+        hub: The hub to ask; without one: see `Hub`.
+
+    Raises:
+        BadRequest: There is nothing to show, or a selector or a number cannot be.
+        NotFound: There is no such run, or none that may be seen.
+        TensorboardLimitExceeded: No more boards may run; its details name those that do.
+        WaitTimeout: It was not up in time; it is there and may still come up.
+        UnexpectedStatusException: It has failed, with the reason.
+    """
+    if key is None and source_id is not None:
+        key = f"{source_type or 'source'}:{source_id}"
+    minutes = max_runtime_in_minutes
+    new = calls.build(
+        NewBoard,
+        uris=_uris(uri),
+        runs=None if runs is None else absolute_paths(runs),
+        experiments=_numbers(experiments),
+        trials=_numbers(trials),
+        name=display_name,
+        key=key,
+        reuse=reuse,
+        follow=follow,
+        max_runtime=None if minutes is None else minutes * 60,
+        launcher=launcher,
+        options=calls.build(
+            BoardOptions,
+            template=template,
+            group_by=group_by,
+            hide_grouped=hide_grouped,
+            samples=samples,
+            requests_per_minute=requests_per_minute,
+        ),
+    )
+    board = yield from ask(calls.create_board(new))
+    if wait:
+        board = yield from wait_until_up(board, timeout)
+    return board
+
+
+def _get(id: str, *, hub: Hub | AsyncHub | None = None) -> Steps[Board]:  # noqa: A002
+    """The board of an id, of a unique prefix of one, or of a name.
+
+    Raises:
+        NotFound: There is none, or none that may be seen.
+        Ambiguous: There are several; its details list them.
+    """
+    return find_board(id)
+
+
+def _list(
+    *, everyone: bool = False, live: bool = False, hub: Hub | AsyncHub | None = None
+) -> Steps[list[Board]]:
+    """The boards that are mine, the newest first.
+
+    Args:
+        everyone: All boards that I may see.
+        live: Only those that have not ended.
+        hub: See `create`.
+    """
+    return every_board(everyone=everyone, live=live)
+
+
+class _Board:
+    """What boards of both kinds are and do."""
+
+    _hub: Hub | AsyncHub
+    _board: Board
+
+    def __init__(self, board: Board, hub: Hub | AsyncHub) -> None:
+        self._board = board
+        self._hub = hub
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._board.name} {self._board.state} {self.app_uri}>"
+
+    @property
+    def id(self) -> str:
+        """The board's id, a UUID."""
+        return self._board.id
+
+    @property
+    def display_name(self) -> str:
+        """What the board is called."""
+        return self._board.name
+
+    @property
+    def app_uri(self) -> str:
+        """Where the board is looked at."""
+        return self._board.url
+
+    @property
+    def summary_uri(self) -> str:
+        """What it shows: a path or URI, or else the selector it was made with."""
+        return self._board.uris[0] if self._board.uris else self._board.selector
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why it ended, as of the last look."""
+        return self._board.reason
+
+    @property
+    def message(self) -> str:
+        """How it ended, in a sentence."""
+        return self._board.message
+
+    @property
+    def details(self) -> Board:
+        """Everything the hub said of it at the last look."""
+        return self._board
+
+    @Both
+    def refresh(self) -> Steps[None]:
+        """Has another look at the board."""
+        self._board = yield from ask(calls.board(self.id))
+
+    @Both
+    def start(self, *, wait: bool = False, timeout: float | None = 60.0) -> Steps[None]:
+        """Starts it again under the same id after it was stopped or failed.
+
+        Args:
+            wait: Return when it is up; see `wait`.
+
+        Raises:
+            Conflict: It was killed.
+        """
+        self._board = yield from ask(calls.start_board(self.id))
+        if wait:
+            yield from _wait(self, timeout)
+
+    @Both
+    def stop(self) -> Steps[None]:
+        """Stops it; `start` starts it again. A board that has ended stays as it is."""
+        self._board = yield from ask(calls.stop_board(self.id))
+
+    @Both
+    def kill(self) -> Steps[None]:
+        """Ends it for good. It stays in the list, with who ended it."""
+        self._board = yield from ask(calls.kill_board(self.id))
+
+    @Both
+    def end_in(self, seconds: float) -> Steps[None]:
+        """Has it end so many seconds from now, whatever was said before."""
+        change = calls.build(BoardChange, ends_in=seconds)
+        self._board = yield from ask(calls.change_board(self.id, change))
+
+    @Both
+    def delete(self) -> Steps[None]:
+        """Ends it and has it forgotten; what it showed stays. Later calls raise `NotFound`."""
+        yield from ask(calls.delete_board(self.id))
+
+    @Both
+    def wait(self, timeout: float | None = 60.0, *, data: bool = False) -> Steps[None]:
+        """Waits until the board is up.
+
+        Args:
+            timeout: Seconds; None: as long as it takes.
+            data: Wait until it has something to show, too.
+
+        Raises:
+            WaitTimeout: It was not in time; it may still come.
+            UnexpectedStatusException: It has ended; with the reason.
+        """
+        yield from _wait(self, timeout, data)
+
+    @Both
+    def logs(self, *, tail: int | None = None) -> Steps[builtins.list[LogLine]]:
+        """What has happened to it: all of it, or the last lines."""
+        return (yield from ask(calls.logs(self.id, tail=tail))).lines
+
+    @Both
+    def add(self, runs: str = "", *, uri: Uris | None = None) -> Steps[None]:
+        """Adds runs, named by a selector or by where they are; open pages show them at once."""
+        self._board = yield from ask(calls.add_runs(self.id, _board_runs(runs, uri)))
+
+    @Both
+    def remove(self, runs: str = "", *, uri: Uris | None = None) -> Steps[None]:
+        """Takes runs out of it."""
+        self._board = yield from ask(calls.remove_runs(self.id, _board_runs(runs, uri)))
+
+    create = _Makes(_create)
+    get = _Makes(_get)
+    list = _Finds(_list)
+
+
+class TensorBoard(_Board, Waiting):
+    """A board on the hub; methods wait for their answer.
+
+    Use `TensorBoard.create`, `TensorBoard.get` or `TensorBoard.list`.
+    """
+
+    _hub: Hub
+
+    def do(self, steps: Steps[T]) -> T:
+        """Does some steps."""
+        return self._hub.do(steps)
+
+    @property
+    def status(self) -> State:
+        """The state the board is in now: asks the hub."""
+        self.refresh()
+        return self._board.state
+
+    @classmethod
+    def _made(cls, steps: Steps[Board], hub: Hub | None) -> TensorBoard:
+        hub = hub or Hub(keep_alive=False)
+        return cls(hub.do(steps), hub)
+
+    @classmethod
+    def _found(cls, steps: Steps[builtins.list[Board]], hub: Hub | None) -> Any:
+        hub = hub or Hub(keep_alive=False)
+        return [cls(board, hub) for board in hub.do(steps)]
+
+
+class AsyncTensorBoard(_Board, Awaiting):
+    """The same for asyncio: every method is a coroutine."""
+
+    _hub: AsyncHub
+
+    async def do(self, steps: Steps[T]) -> T:
+        """Does some steps."""
+        return await self._hub.do(steps)
+
+    @property
+    def status(self) -> State:
+        """The state the board was in at the last look; `refresh` has another."""
+        return self._board.state
+
+    @classmethod
+    async def _made(cls, steps: Steps[Board], hub: AsyncHub | None) -> AsyncTensorBoard:
+        hub = hub or AsyncHub(keep_alive=False)
+        return cls(await hub.do(steps), hub)
+
+    @classmethod
+    async def _found(cls, steps: Steps[builtins.list[Board]], hub: AsyncHub | None) -> Any:
+        hub = hub or AsyncHub(keep_alive=False)
+        return [cls(board, hub) for board in await hub.do(steps)]
+
+
+def wait_until_up(board: Board, timeout: float | None, *, data: bool = False) -> Steps[Board]:
+    """The board when it is up; see `TensorBoard.wait`."""
+    end = None if timeout is None else time.monotonic() + timeout
+    pause = _FIRST_PAUSE
+    while not (board.state == State.RUNNING or (board.state in UP and not data)):
+        if board.state in ENDED:
+            raise UnexpectedStatusException(ending(board), board.state)
+        left = pause if end is None else end - time.monotonic()
+        if left <= 0:
+            wanted = "shows data" if data and board.state in UP else "is up"
+            raise WaitTimeout(
+                f"TensorBoard ({board.name}) is {board.state}; after {timeout:g} s it is not "
+                f"certain when it {wanted}: `tbhub logs {board.id[:8]}` tells what happens"
+            )
+        yield Pause(min(pause, left))
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+        board = yield from ask(calls.board(board.id))
+    return board
+
+
+def ending(board: Board) -> str:
+    """How a board has ended, in one line."""
+    reason = f" ({board.reason})" if board.reason else ""
+    message = f": {board.message}" if board.message else ""
+    return f"TensorBoard ({board.name}) is {board.state}{reason}{message}"
+
+
+def _wait(mine: _Board, timeout: float | None, data: bool = False) -> Steps[None]:
+    mine._board = yield from ask(calls.board(mine.id))
+    try:
+        mine._board = yield from wait_until_up(mine._board, timeout, data=data)
+    except UnexpectedStatusException:
+        mine._board = yield from ask(calls.board(mine.id))
+        raise
+
+
+def _board_runs(runs: str, uri: Uris | None) -> BoardRuns:
+    return calls.build(BoardRuns, runs=absolute_paths(runs) or None, uris=_uris(uri))
+
+
+def _uris(uri: Uris | None) -> builtins.list[str] | None:
+    if uri is None:
+        return None
+    return [absolute(each) for each in ([uri] if isinstance(uri, str | os.PathLike) else uri)]
+
+
+def _numbers(numbers: int | Iterable[int] | None) -> builtins.list[int] | None:
+    if numbers is None:
+        return None
+    return [numbers] if isinstance(numbers, int) else builtins.list(numbers)
