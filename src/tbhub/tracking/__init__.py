@@ -1,0 +1,1 @@
+"""Runs: what trains, where that is told, and how it ends."""

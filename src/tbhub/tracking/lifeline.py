@@ -1,0 +1,384 @@
+"""What ties a run to its hub and its storage while it trains.
+
+A thread of its own tells the hub: of the run, that it is alive, its hyperparameters. An agent
+publishes the files. Training waits for neither: when no hub has answered in a few seconds the run
+goes on without one, its files wait in the spool, and the thread tries again. The directory that is
+written to is settled at the beginning and never changes.
+
+Rank 0 of a distributed job speaks for all when the run ends.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from pathlib import Path
+
+from tbhub.api.models import Finish, Heartbeat, NewRun, RunChange, RunEnding, StartedRun
+from tbhub.api.problems import Fenced, Problem, TooManyRequests, Unavailable
+from tbhub.client import calls
+from tbhub.client.errors import HubUnreachable
+from tbhub.client.hub import Hub
+from tbhub.errors import TbhubError, TbhubWarning
+from tbhub.publisher.agent import Publishing, start_agent
+from tbhub.publisher.plan import latest_stamp
+from tbhub.publisher.publisher import Backlog
+from tbhub.publisher.spool import PATIENCE as PATIENCE_OF_STORES
+from tbhub.publisher.spool import Spool, make_spool, redirect
+from tbhub.storage.errors import NotFound
+from tbhub.storage.joined import readable
+from tbhub.storage.open import open_store
+from tbhub.tracking.details import git_diff
+from tbhub.tracking.hparams import HParam
+from tbhub.tracking.owed import (
+    UNTOLD,
+    Known,
+    Owed,
+    goes_to_hub,
+    hub_credentials,
+    write_known,
+    write_owed,
+)
+
+PATIENCE = 5.0  # seconds a training waits for its hub at the beginning
+_BEAT = 15.0  # seconds between two signs of life
+_TIMEOUT = 10.0  # seconds of a call
+_LOOK = 5.0  # seconds between two looks at what is left
+_STALLED = 15.0  # seconds without progress after which the end is not waited for
+_PASSING = (HubUnreachable, Unavailable, TooManyRequests)
+
+
+class Lifeline:
+    """A run's ties.
+
+    Args:
+        new: The run, as the hub is told of it; with a key.
+        logdir: The directory to write to; without one it is chosen.
+        hub: Which hub; without one it is found as `Hub` does.
+        offline: Ask no hub.
+        rank: Of this process among those of its job.
+        checkpoints: Publish checkpoints, too.
+
+    Raises:
+        Problem: The hub does not want the run.
+
+    Attributes:
+        started: The run as the hub knows it; None while no hub does.
+        logdir: The directory to write to.
+        trouble: Why the hub does not know the run, or why it is no longer told; a sentence.
+    """
+
+    def __init__(
+        self,
+        new: NewRun,
+        *,
+        logdir: Path | None = None,
+        hub: Hub | None = None,
+        offline: bool = False,
+        rank: int = 0,
+        checkpoints: bool = False,
+    ) -> None:
+        self.started: StartedRun | None = None
+        self.trouble = "" if not offline else "it was started offline"
+        self._new = new
+        self._rank = rank
+        self._checkpoints = checkpoints
+        self._hub = hub
+        self._owns_hub = hub is None
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._answered = threading.Event()
+        self._wake = threading.Event()
+        self._ended = False
+        self._is_fenced = False
+        self._refusal: Problem | None = None
+        self._unsaid: dict[str, HParam] = {}
+        self._spool: Spool | None = None
+        self._held: int | None = None
+        self._publishing: Publishing | None = None
+        self._thread: threading.Thread | None = None
+        if not offline:
+            self._thread = threading.Thread(target=self._live, name="tbhub-lifeline", daemon=True)
+            self._thread.start()
+            self._answered.wait(PATIENCE)
+        with self._lock:
+            if self._refusal is not None:
+                raise self._refusal
+            self.logdir = self._settle(logdir)
+        if self.started is None and not offline:
+            why = self.trouble or "the hub does not answer in time"
+            warnings.warn(
+                f"the run goes on without a hub: {why}; what it logs is kept in {self.logdir} and "
+                "published when a hub answers, or by `tbhub sync`",
+                TbhubWarning,
+                stacklevel=4,
+            )
+        self._diff = threading.Thread(target=self._keep_diff, name="tbhub-diff", daemon=True)
+        self._diff.start()
+
+    @property
+    def hub(self) -> Hub | None:
+        """The hub that knows the run, or that was to know it."""
+        return self._hub
+
+    @property
+    def location(self) -> str:
+        """Where the files are, as the hub reads them; the local directory while it knows none."""
+        return self.started.run.location if self.started else str(self.logdir)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """To be inherited by processes that write: their files are followed while they live."""
+        found = [self._held] if self._held is not None else []
+        return (*found, self._publishing.pipe) if self._publishing else tuple(found)
+
+    def fetch(self, name: str) -> bytes | None:
+        """A file that earlier attempts have published; None if there is none.
+
+        Raises:
+            StoreError: It cannot be had now.
+        """
+        if self._spool is None or self.started is None or self._hub is None:
+            return None
+        to_hub = goes_to_hub(self._spool.uri)
+        credentials = hub_credentials(self._hub, self.started.attempt) if to_hub else None
+        opened, prefix = open_store(self._spool.uri, credentials, patience=PATIENCE_OF_STORES)
+        store = readable(opened)
+        try:
+            below = f"rank{self._rank}/{name}" if self._rank else name
+            return store.read(f"{prefix}/{below}")
+        except NotFound:
+            return None
+        finally:
+            store.close()
+
+    def tell_hparams(self, hparams: dict[str, HParam]) -> None:
+        """Has the hub know hyperparameters, soon."""
+        with self._lock:
+            if self.started is None:
+                self._new.hparams = {**self._new.hparams, **hparams}
+                if self._spool is not None:
+                    write_owed(self._spool, self._owed(None))
+            else:
+                self._unsaid.update(hparams)
+                self._wake.set()
+
+    def finish(self, status: RunEnding, exit_code: int | None = None) -> str:
+        """Waits until all is published, as long as that goes on, and tells the hub.
+
+        Returns:
+            What is left to do, in a sentence; empty if that is nothing.
+        """
+        if self._process != os.getpid():
+            return ""
+        self._ended = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(PATIENCE)
+        self._diff.join(PATIENCE)
+        if self._is_fenced:
+            self._let_go(False)
+            return ""
+        ended: dict[str, object] | None = None
+        if self._rank == 0:
+            ended = {"status": status, "exit_code": exit_code}
+        with self._lock:
+            if self._spool is not None:
+                write_owed(self._spool, self._owed(ended))
+        left = self._drain()
+        is_told = ended is None or self._tell_end(status, exit_code)
+        if self._spool is None and not is_told:
+            self._keep_end(self._owed(ended))
+        elif self._spool is not None and is_told:
+            write_owed(self._spool, self._owed(None))  # the files may come later: by the agent
+        self._let_go(is_told and not left.files)
+        return self._left(left, is_told)
+
+    # ------------------------------------------------------------------ the hub
+
+    def _live(self) -> None:
+        while True:
+            last = self._ended
+            try:
+                if self.started is None:
+                    self._tell_run()
+                else:
+                    self._tell_life(self.started)
+            except Fenced as error:
+                self._fence(str(error))
+                return
+            except (*_PASSING, ValueError) as error:
+                self.trouble = str(error)
+            except TbhubError as error:
+                self._refuse(error)
+                return
+            finally:
+                self._answered.set()
+            if last:
+                return
+            self._wake.wait(_BEAT)
+            self._wake.clear()
+            if self._ended and self.started is not None and not self._unsaid:
+                return
+
+    def _tell_run(self) -> None:
+        if self._hub is None:
+            self._hub = Hub(timeout=_TIMEOUT)
+        started = self._hub.create_run(self._new)
+        with self._lock:
+            self.started = started
+            self.trouble = ""
+            if self._spool is not None:  # training has begun without us
+                self._spool = redirect(self._spool, started.target)
+                self._publish(self._spool)
+
+    def _tell_life(self, started: StartedRun) -> None:
+        assert self._hub is not None
+        with self._lock:
+            unsaid, self._unsaid = self._unsaid, {}
+        try:
+            if unsaid:
+                change = calls.build(RunChange, hparams=unsaid)
+                self._hub.change_run(started.run.id, change)
+            beat = calls.build(Heartbeat, attempt=started.attempt)
+            self._hub.heartbeat(started.run.id, beat)
+        except _PASSING:
+            with self._lock:
+                self._unsaid = {**unsaid, **self._unsaid}
+            raise
+
+    def _tell_end(self, status: RunEnding, exit_code: int | None) -> bool:
+        if self.started is None or self._hub is None:
+            return False
+        finish = calls.build(
+            Finish, attempt=self.started.attempt, status=status, exit_code=exit_code
+        )
+        try:
+            self._hub.finish_run(self.started.run.id, finish)
+        except Fenced:
+            return True
+        except TbhubError as error:
+            self.trouble = str(error)
+            return False
+        return True
+
+    def _keep_end(self, owed: Owed) -> None:
+        """Of a run that writes to its place itself nothing waits but how it has ended."""
+        if self.started is None or self._hub is None:
+            return
+        self._spool = make_spool(self.started.target, rank=self._rank)
+        connection = self._hub.connection
+        write_known(self._spool, Known(self.started.run.id, self.started.attempt, connection.url))
+        write_owed(self._spool, owed)
+
+    def _fence(self, why: str) -> None:
+        self._is_fenced = True
+        self.trouble = why
+        if self._publishing is not None:
+            self._publishing.close(0)
+        _warn(f"{why} What this process logs from now on stays in {self.logdir}")
+
+    def _refuse(self, error: TbhubError) -> None:
+        self.trouble = str(error)
+        if self._answered.is_set():
+            _warn(f"the hub does not take the run: {error}; what it logs stays in {self.logdir}")
+        elif isinstance(error, Problem):
+            self._refusal = error
+
+    # ------------------------------------------------------------------ the files
+
+    def _settle(self, logdir: Path | None) -> Path:
+        """Where is written to, and what is published from there."""
+        if self.started is not None and "://" not in self.started.target and logdir is None:
+            place = Path(self.started.target)
+            place = place / f"rank{self._rank}" if self._rank else place
+            place.mkdir(parents=True, exist_ok=True)
+            if self.started.attempt == 1 or not _is_behind(place):
+                return place
+        if logdir is not None:
+            logdir.mkdir(parents=True, exist_ok=True)
+        uri = self.started.target if self.started is not None else UNTOLD
+        self._spool = make_spool(
+            uri, logdir, rank=self._rank, include_checkpoints=self._checkpoints
+        )
+        self._held = self._spool.hold()
+        if self.started is not None:
+            self._publish(self._spool)
+        else:
+            write_owed(self._spool, self._owed(None))
+        return self._spool.directory
+
+    def _publish(self, spool: Spool) -> None:
+        assert self.started is not None
+        assert self._hub is not None
+        known = Known(self.started.run.id, self.started.attempt, self._hub.connection.url)
+        write_known(spool, known)
+        write_owed(spool, self._owed(None))
+        to_hub = goes_to_hub(spool.uri)
+        credentials = hub_credentials(self._hub, known.attempt) if to_hub else None
+        self._publishing = start_agent(spool, credentials)
+
+    def _owed(self, ended: dict[str, object] | None) -> Owed:
+        new = None if self.started else self._new.model_dump(mode="json", exclude_unset=True)
+        return Owed(new, ended)
+
+    def _drain(self) -> Backlog:
+        """What is left when all is published, or when it does not go on."""
+        if self._publishing is None:
+            return self._spool.backlog() if self._spool is not None else Backlog()
+        least, since = float("inf"), time.monotonic()
+        while True:
+            left = self._publishing.flush(_LOOK)
+            if not left.files:
+                return left
+            if left.bytes < least:
+                least, since = left.bytes, time.monotonic()
+            elif time.monotonic() - since > _STALLED:
+                return left
+
+    def _let_go(self, is_done: bool) -> None:
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+        if self._owns_hub and self._hub is not None:
+            self._hub.close()
+        if self._spool is not None and is_done:
+            write_owed(self._spool, Owed())
+            if self._publishing is not None:
+                self._publishing.close(_LOOK)
+
+    def _left(self, left: Backlog, is_told: bool) -> str:
+        said = []
+        if left.files and self._spool is not None:
+            why = f" ({left.problem})" if left.problem else ""
+            said.append(f"{left} not published yet from {self._spool.directory}{why}")
+        said += [f"cannot be published: {each}" for each in left.refused]
+        if not is_told:
+            what = "how the run has ended" if self.started else "of the run"
+            said.append(f"the hub has not been told {what}: {self.trouble or 'no answer'}")
+        if said and self._spool is not None:
+            said.append("`tbhub sync` does what is left")
+        return "; ".join(said)
+
+    def _keep_diff(self) -> None:
+        if diff := git_diff():
+            try:
+                (self.logdir / "git.diff").write_bytes(diff)
+            except OSError as error:
+                _warn(f"the diff of the working directory is not kept: {error.strerror}")
+
+
+def _is_behind(directory: Path) -> bool:
+    """Whether event files are there that were begun later than now, by the clock of this machine.
+
+    One that is begun now would seem to come before them. Where it is published instead of written
+    there, it is under a later time (`tbhub.publisher.plan.names_behind`).
+    """
+    names = (file.name for file in directory.rglob("*tfevents*"))
+    return latest_stamp(names) > time.time()
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, TbhubWarning, stacklevel=2)

@@ -1,0 +1,377 @@
+"""`Run`: a run that a program starts, logs to and ends.
+
+    with tbhub.Run("resnet", hparams={"lr": 0.1}) as run:
+        for epoch in range(10):
+            run.log_metrics({"epoch": epoch, "loss": loss}, step_name="epoch", stage="train")
+
+Everything is written to a local directory, by writers as any other; `Lifeline` ties that to the hub
+and its storage. Inside `tbhub run` there is a run already: this one joins it, and leaves its end to
+the command that has started it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast, get_args
+from uuid import uuid4
+
+from tbhub.api.models import NewRun, RunChange, RunEnding
+from tbhub.api.problems import Problem
+from tbhub.client import calls
+from tbhub.client.errors import HubUnreachable
+from tbhub.client.hub import Hub
+from tbhub.errors import TbhubWarning
+from tbhub.storage.uri import parse
+from tbhub.tracking import environment
+from tbhub.tracking.details import describe, hostname, own_command
+from tbhub.tracking.hparams import plain_hparams
+from tbhub.tracking.lifeline import PATIENCE, Lifeline
+from tbhub.tracking.session import Session
+from tbhub.writer.summary_writer import SummaryWriter
+
+if TYPE_CHECKING:
+    from tbhub.api.models import Run as KnownRun
+
+# Stages that share a directory, as XT has them; any other has its own.
+_STAGES = {None: "train", "train": "train", "test": "test", "eval": "test"}
+
+
+class Run:
+    """A run: its writers, its place in the catalog, its end.
+
+    Args:
+        experiment: The experiment it belongs to, made if there is none of this name.
+        name: What it is called; ``run<number>`` without one.
+        hparams: Hyperparameters, see `log_hparams`.
+        workspace: The workspace of the experiment.
+        tags: Tags to find it by.
+        job: The number or name of a job it is a part of; ``"new"`` makes one.
+        note: A note.
+        storage: What its logs are kept below: ``s3://bucket/logs``, a path; without one
+            ``TBHUB_RUN_STORAGE``, or else the hub keeps them itself.
+        logdir: The local directory to write to; without one it is chosen, and emptied when all is
+            published.
+        resume: A run to go on with, by number or name: the same run, another attempt.
+        force: Go on although the run seems to be alive; whoever is at it is fenced off.
+        checkpoints: Publish ``*.ckpt``, ``*.pt``, ``checkpoint*/`` and the like, too.
+        offline: Ask no hub; `tbhub sync` tells one later.
+        hub: Which hub; see `Hub`.
+
+    Raises:
+        Problem: The hub does not want it: the name is taken, the run to resume is alive.
+
+    Without a hub, or when it is down, the run goes on: what it logs waits on this machine.
+    """
+
+    def __init__(
+        self,
+        experiment: str = "default",
+        name: str | None = None,
+        *,
+        hparams: Mapping[str, object] | None = None,
+        workspace: str | None = None,
+        tags: Sequence[str] = (),
+        job: int | str | None = None,
+        note: str = "",
+        storage: str | None = None,
+        logdir: str | os.PathLike[str] | None = None,
+        resume: str | int | None = None,
+        force: bool = False,
+        checkpoints: bool = False,
+        offline: bool = False,
+        hub: Hub | None = None,
+    ) -> None:
+        rank = environment.rank()
+        self._joined = environment.joined()
+        self._lifeline: Lifeline | None = None
+        self._hub = hub
+        self._lock = threading.Lock()
+        self._writers: dict[str, SummaryWriter] = {}
+        self._counters: dict[str, int] | None = None
+        self._is_over = False
+        self._telling: threading.Thread | None = None
+        self._process = os.getpid()
+        if self._joined is not None:
+            below = f"rank{rank}" if rank else ""
+            self._logdir = self._joined.logdir / below
+            self._name = name or self._joined.logdir.name
+        else:
+            new = new_run(
+                experiment,
+                name,
+                hparams=hparams or {},
+                workspace=workspace,
+                tags=tags,
+                job=job,
+                note=note,
+                storage=storage,
+                resume=resume,
+                force=force,
+                command=own_command(),
+            )
+            place = None if logdir is None else Path(logdir).absolute()
+            self._lifeline = Lifeline(
+                new, logdir=place, hub=hub, offline=offline, rank=rank, checkpoints=checkpoints
+            )
+            self._logdir = self._lifeline.logdir
+            self._name = name or self._logdir.name
+        self._session = Session(self._logdir)
+        atexit.register(self._at_exit)
+        if hparams:
+            self.log_hparams(hparams)
+
+    @property
+    def id(self) -> int | None:
+        """Its number in the catalog; None while no hub knows it."""
+        if self._joined is not None:
+            return self._joined.id
+        known = self._known
+        return known.id if known else None
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        known = self._known
+        return known.name if known else self._name
+
+    @property
+    def logdir(self) -> Path:
+        """The local directory everything is written to."""
+        return self._logdir
+
+    @property
+    def location(self) -> str:
+        """Where its logs are, as the hub reads them; the local directory while no hub knows it."""
+        return self._lifeline.location if self._lifeline else str(self._logdir)
+
+    @property
+    def url(self) -> str | None:
+        """Its page; None while no hub knows it."""
+        if self.id is None:
+            return None
+        if self._lifeline is not None and self._lifeline.hub is not None:
+            return f"{self._lifeline.hub.connection.url}/runs/{self.id}"
+        base = os.environ.get(environment.URL)
+        return f"{base}/runs/{self.id}" if base else None
+
+    def log_metrics(
+        self,
+        metrics: Mapping[str, object],
+        step_name: str | None = None,
+        stage: str | None = None,
+    ) -> None:
+        """Logs numbers of one step.
+
+        Args:
+            metrics: Values by name.
+            step_name: The one of them that is the step; without it steps are counted.
+            stage: None and "train" go to the directory ``train``, "test" and "eval" to ``test``,
+                any other to its own.
+
+        Raises:
+            ValueError: `step_name` is not among the metrics, or a stage is no name.
+        """
+        directory = _directory(stage)
+        writer = self.writer(stage)
+        step: Any
+        if step_name is None:
+            with self._lock:
+                if self._counters is None:
+                    self._counters = self._counted_before()
+                step = self._counters.get(directory, 0)
+                self._counters[directory] = step + 1
+        elif step_name in metrics:
+            step = metrics[step_name]
+        else:
+            raise ValueError(f"log_metrics: the step {step_name!r} is not among the metrics")
+        for name, value in metrics.items():
+            if name != step_name:
+                writer.add_scalar(name, value, step)
+
+    def log_batch_metrics(
+        self, metrics: Mapping[str, object], batch: int, group: str = "training"
+    ) -> None:
+        """Logs numbers of one batch, in a directory of their group; as Determined's users know it.
+
+        Args:
+            metrics: Values by name.
+            batch: The step.
+            group: What they belong to.
+        """
+        writer = self.writer(group)
+        for name, value in metrics.items():
+            writer.add_scalar(name, value, batch)
+
+    def log_hparams(self, hparams: Mapping[str, object]) -> None:
+        """Logs hyperparameters: to the catalog, and for TensorBoard's HParams.
+
+        TensorBoard shows those of the first call, the catalog those of all.
+        """
+        plain = plain_hparams(hparams)
+        self._session.start(plain)
+        if self._lifeline is not None:
+            self._lifeline.tell_hparams(plain)
+        elif self.id is not None:
+            self._telling = _tell_hparams(self._hub, self.id, plain)
+
+    def writer(self, stage: str | None = None) -> SummaryWriter:
+        """The writer of a stage, for whatever TensorBoard can show."""
+        directory = _directory(stage)
+        with self._lock:
+            if directory not in self._writers:
+                self._writers[directory] = SummaryWriter(self._logdir / directory)
+            return self._writers[directory]
+
+    def finish(self, status: str = "finished", exit_code: int | None = None) -> None:
+        """Ends the run: waits until all is published, and tells the hub. Again: does nothing.
+
+        What cannot be published now is told of in a warning, and kept for `tbhub sync`.
+
+        Args:
+            status: "finished", "failed" or "killed".
+            exit_code: Of the program, if it has one.
+
+        Raises:
+            ValueError: It is none of these.
+        """
+        ending = _ending(status)
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over = True
+            writers = list(self._writers.values())
+        if self._process == os.getpid():
+            atexit.unregister(self._at_exit)
+            self._session.end(ending)
+        for writer in writers:
+            writer.close()
+        if self._telling is not None:
+            self._telling.join(PATIENCE)
+        if self._lifeline is not None and (left := self._lifeline.finish(ending, exit_code)):
+            warnings.warn(left, TbhubWarning, stacklevel=2)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None or (isinstance(error, SystemExit) and not error.code):
+            self.finish()
+        else:
+            self.finish("killed" if isinstance(error, KeyboardInterrupt) else "failed")
+
+    def __repr__(self) -> str:
+        return f"<Run {self.name} {self.location}>"
+
+    @property
+    def _known(self) -> KnownRun | None:
+        started = self._lifeline.started if self._lifeline else None
+        return started.run if started else None
+
+    def _counted_before(self) -> dict[str, int]:
+        """Where earlier attempts have come to."""
+        known = self._known
+        if known is None and self._joined is not None and (self._joined.attempt or 1) > 1:
+            with suppress(HubUnreachable, Problem, ValueError):
+                known = (self._hub or Hub(keep_alive=False)).run(self._joined.id or 0)
+        return last_steps(known) if known else {}
+
+    def _at_exit(self) -> None:
+        """The program has ended without a word."""
+        if self._process == os.getpid():
+            self.finish("failed" if getattr(sys, "last_value", None) is not None else "finished")
+
+
+def new_run(
+    experiment: str,
+    name: str | None,
+    *,
+    hparams: Mapping[str, object],
+    workspace: str | None,
+    tags: Sequence[str],
+    job: int | str | None,
+    note: str,
+    storage: str | None,
+    resume: str | int | None,
+    force: bool,
+    command: str,
+) -> NewRun:
+    """A run as the hub is told of it.
+
+    Raises:
+        BadRequest: Something of it cannot be.
+        BadName: Nothing can be stored there.
+    """
+    storage = storage or os.environ.get(environment.STORAGE)
+    if storage and "://" not in storage:
+        storage = os.path.abspath(os.path.expanduser(storage))
+    if storage:
+        parse(storage)  # what is no place at all is not to be found out at the end
+    return calls.build(
+        NewRun,
+        experiment=experiment,
+        name=name,
+        workspace=workspace,
+        job=job,
+        storage=storage,
+        hparams=plain_hparams(hparams),
+        tags=list(tags),
+        note=note,
+        command=command[:65536],
+        machine=hostname()[:200],
+        details=describe(),
+        key=environment.shared_key() or uuid4().hex,
+        resume=None if resume is None else str(resume),
+        force=force,
+    )
+
+
+def _ending(status: str) -> RunEnding:
+    if status not in get_args(RunEnding):
+        raise ValueError(f"a run ends finished, failed or killed, not {status!r}")
+    return cast(RunEnding, status)
+
+
+def _directory(stage: str | None) -> str:
+    """The directory of a stage."""
+    if stage is not None and (not stage or stage in (".", "..") or os.sep in stage):
+        raise ValueError(f"a stage is the name of a directory, not {stage!r}")
+    return _STAGES.get(stage) or str(stage)
+
+
+def last_steps(run: KnownRun) -> dict[str, int]:
+    """Where a run that is gone on with has come to, by directory: counting goes on behind that."""
+    found: dict[str, int] = {}
+    for tag, metric in run.metrics.items():
+        directory = tag.partition("/")[0]
+        found[directory] = max(found.get(directory, 0), metric.last_step + 1)
+    return found
+
+
+def _tell_hparams(hub: Hub | None, run: int, hparams: dict[str, Any]) -> threading.Thread:
+    """Has the hub know hyperparameters of a run that another process looks after; if it answers."""
+
+    def tell() -> None:
+        try:
+            change = calls.build(RunChange, hparams=hparams)
+            (hub or Hub(keep_alive=False)).change_run(run, change)
+        except (HubUnreachable, Problem, ValueError) as error:
+            warnings.warn(
+                f"the hub has not been told of hyperparameters: {error}", TbhubWarning, stacklevel=1
+            )
+
+    thread = threading.Thread(target=tell, name="tbhub-hparams", daemon=True)
+    thread.start()
+    return thread

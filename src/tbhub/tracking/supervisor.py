@@ -1,0 +1,218 @@
+"""Runs a command as a run: started, watched, published, and its end recorded.
+
+The command has a group of processes of its own, the terminal if there is one, and inherits what
+keeps its files followed: were this process killed, the agent would go on as long as the command
+does. What is sent to us is sent on: an interrupt and a hangup to the whole group, as a terminal
+does; anything else to the command alone, which knows best how to tell its children. When the
+command has ended they are for us: we no longer wait until all is published. Where a terminal stops
+the command (Ctrl-Z) its shell is to know, so we stop with it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+
+from tbhub.api.models import RunEnding
+from tbhub.tracking.console import Console
+from tbhub.tracking.environment import child_environment, with_logdir
+from tbhub.tracking.lifeline import Lifeline
+from tbhub.tracking.run import last_steps
+from tbhub.tracking.session import Session
+from tbhub.tracking.system import SystemMetrics
+
+_TO_GROUP = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+_PASSED_ON = (*_TO_GROUP, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+_LOG = "console.log"
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells have it
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run has gone.
+
+    Attributes:
+        code: The command's exit code; 128 and the number of the signal that has ended it.
+        left: What is left to do, in a sentence.
+    """
+
+    code: int
+    left: str
+
+
+def supervise(
+    command: list[str],
+    lifeline: Lifeline,
+    *,
+    hparams: dict[str, bool | int | float | str],
+    system_metrics: bool = False,
+) -> Outcome:
+    """Runs a command to its end, and tells of it.
+
+    Raises:
+        OSError: The command cannot be started; the run has failed.
+    """
+    session = Session(lifeline.logdir)
+    if hparams:
+        session.start(hparams)
+    with _signals() as received:
+        try:
+            code = _run(command, lifeline, system_metrics, received)
+        except OSError as error:
+            session.end("failed")
+            missing = isinstance(error, FileNotFoundError)
+            lifeline.finish("failed", NOT_FOUND if missing else NOT_EXECUTABLE)
+            raise
+        status = _status(code, bool(received.seen))
+        session.end(status)
+        try:
+            left = lifeline.finish(status, code)
+        except KeyboardInterrupt:
+            left = "the end is not waited for: what is left is published, or waits for `tbhub sync`"
+    return Outcome(code, left)
+
+
+def _run(command: list[str], lifeline: Lifeline, system_metrics: bool, received: _Received) -> int:
+    console = Console(lifeline.logdir / _log_name(lifeline))
+    started, hub = lifeline.started, lifeline.hub
+    terminal = _Terminal()
+    process = subprocess.Popen(
+        with_logdir(command, lifeline.logdir),
+        stdout=console.stdout,
+        stderr=console.stderr,
+        process_group=0,
+        pass_fds=lifeline.descriptors,
+        env=child_environment(
+            os.environ,
+            lifeline.logdir,
+            run=started.run.id if started else None,
+            attempt=started.attempt if started else None,
+            url=hub.connection.url if hub else None,
+            token=hub.connection.token if hub else None,
+        ),
+    )
+    received.process = process
+    terminal.give(process.pid)
+    console.start()
+    metrics = None
+    if system_metrics:
+        first = last_steps(started.run).get("system", 0) if started else 0
+        metrics = SystemMetrics(lifeline.logdir, process.pid, first)
+    code = terminal.wait(process)
+    terminal.take()
+    if metrics is not None:
+        metrics.close()
+    console.finish()
+    return 128 - code if code < 0 else code
+
+
+def _log_name(lifeline: Lifeline) -> str:
+    """The file of what is printed; earlier attempts' is gone on with."""
+    attempt = lifeline.started.attempt if lifeline.started else 1
+    log = lifeline.logdir / _LOG
+    if attempt == 1 or log.exists():
+        return _LOG
+    try:
+        earlier = lifeline.fetch(_LOG)
+    except OSError:
+        return f"console-{attempt}.log"  # nothing of theirs is overwritten
+    if earlier is not None:
+        log.write_bytes(earlier)
+    return _LOG
+
+
+def _status(code: int, was_told: bool) -> RunEnding:
+    if code == 0:
+        return "finished"
+    return "killed" if was_told or code > 128 else "failed"
+
+
+class _Received:
+    """Signals that came, and the command they are for."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def pass_on(self, number: int, _frame: FrameType | None) -> None:
+        self.seen.append(number)
+        if self.process is None:
+            return
+        if self.process.returncode is not None:
+            raise KeyboardInterrupt
+        with suppress(ProcessLookupError):
+            if number in _TO_GROUP:
+                os.killpg(self.process.pid, number)
+            else:
+                os.kill(self.process.pid, number)
+
+
+@contextmanager
+def _signals() -> Iterator[_Received]:
+    received = _Received()
+    before = {number: signal.signal(number, received.pass_on) for number in _PASSED_ON}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Terminal:
+    """The terminal goes to the command: only who has it may read from it."""
+
+    def __init__(self) -> None:
+        self._given_to = 0
+        self._is_ours = False
+        with suppress(OSError, ValueError):
+            self._is_ours = sys.stdin.isatty() and os.tcgetpgrp(0) == os.getpgrp()
+
+    def give(self, process: int) -> None:
+        if self._is_ours:
+            self._given_to = process
+            self._set(process)
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)  # it may have been stopped for reading too early
+
+    def wait(self, process: subprocess.Popen[bytes]) -> int:
+        """Until the command ends; when it is stopped so are we, and when we are woken so is it."""
+        while self._is_ours and self._is_stopped(process.pid):
+            if not self._is_at_hand():  # else it wanted the terminal, which a shell has just given
+                self.take()
+                os.kill(os.getpid(), signal.SIGSTOP)
+            if self._is_at_hand():
+                self._set(process.pid)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGCONT)
+        return process.wait()
+
+    @staticmethod
+    def _is_stopped(process: int) -> bool:
+        """Waits until it is stopped or has ended; which of both. Its end is left to be seen."""
+        found = os.waitid(os.P_PID, process, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+        if found is None or found.si_code != os.CLD_STOPPED:
+            return False
+        os.waitid(os.P_PID, process, os.WSTOPPED | os.WNOHANG)
+        return True
+
+    @staticmethod
+    def _is_at_hand() -> bool:
+        return os.tcgetpgrp(0) == os.getpgrp()
+
+    def take(self) -> None:
+        """Back from the command; in the background the shell has it, and keeps it."""
+        if self._is_ours and os.tcgetpgrp(0) == self._given_to:
+            self._set(os.getpgrp())
+
+    @staticmethod
+    def _set(group: int) -> None:
+        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        with suppress(OSError):
+            os.tcsetpgrp(0, group)
+        signal.signal(signal.SIGTTOU, before)

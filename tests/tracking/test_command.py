@@ -1,0 +1,440 @@
+"""``tbhub run`` with real commands, a real hub and real signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tbhub
+from storage.conftest import Place
+from support.fault_proxy import FaultProxy
+from support.hub import HubProcess, eventually
+from support.oracle import pairs, read_scalars
+from tbhub.publisher.spool import all_spools
+
+TBHUB = [sys.executable, "-c", "from tbhub.cli.main import main; main()"]
+LOG = """
+import os, sys
+from tbhub import SummaryWriter
+first, last = int(sys.argv[1]), int(sys.argv[2])
+with SummaryWriter() as writer:
+    for step in range(first, last):
+        writer.add_scalar("loss", 1 / (step + 1), step)
+print("logged to", writer.logdir)
+"""
+
+
+def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*TBHUB, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    process = start(*arguments, **options)
+    out, err = process.communicate(timeout=90)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def python(code: str, *arguments: object) -> tuple[str, ...]:
+    return ("--", sys.executable, "-c", code, *map(str, arguments))
+
+
+def known(hub: HubProcess, number: int = 1) -> dict[str, Any]:
+    found: dict[str, Any] = hub.json("GET", f"/api/v1/runs/{number}")
+    return found
+
+
+def test_a_command_is_a_run(hub: HubProcess) -> None:
+    given = ("--experiment", "resnet", "--name", "a", "--hparam", "lr=.01", "--tag", "x")
+    done = run(
+        "run", *given, "--system-metrics", *python(LOG + "import time; time.sleep(1.5)", 0, 9)
+    )
+    assert (done.returncode, done.stdout[:9]) == (0, "logged to"), done.stderr
+    assert "run 1 (a) of resnet logs to" in done.stderr
+    found = known(hub)
+    assert (found["status"], found["exit_code"], found["tags"]) == ("finished", 0, ["x"])
+    assert found["hparams"] == {"lr": 0.01}
+    assert found["command"].startswith(sys.executable)
+    assert hub.json("GET", "/api/v1/runs/1/log")["text"] == done.stdout
+    eventually(lambda: {"loss", "system/system/memory_bytes"} <= set(known(hub)["metrics"]))
+    assert all_spools() == []
+    board = hub.create_board(trials=[1])
+    names = hub.ask("GET", f"/boards/{board['id'][:8]}/data/runs").json()
+    assert len(names) == 2
+
+
+def test_names_that_scripts_look_for(hub: HubProcess) -> None:
+    pytest.importorskip("torch.utils.tensorboard")
+    code = """
+import os, sys
+from torch.utils.tensorboard import SummaryWriter
+names = ["TBHUB_LOGDIR", "PAI_OUTPUT_TENSORBOARD", "XT_OUTPUT_MNT", "AIP_TENSORBOARD_LOG_DIR"]
+assert {os.environ[name] for name in names} == {sys.argv[1]}
+writer = SummaryWriter(os.environ["PAI_OUTPUT_TENSORBOARD"])
+writer.add_scalar("torch", 1, 1)
+writer.close()
+assert os.environ["TBHUB_RUN_ID"] == "1"
+"""
+    done = run("run", *python(code, "{logdir}"))
+    assert done.returncode == 0, done.stderr
+    eventually(lambda: "torch" in known(hub)["metrics"])
+
+
+def test_a_run_in_code_joins(hub: HubProcess) -> None:
+    code = """
+import tbhub
+with tbhub.Run("other", hparams={"a": 1}) as run:
+    run.log_metrics({"loss": 1.0})
+    assert run.id == 1
+"""
+    done = run("run", *python(code))
+    assert done.returncode == 0, done.stderr
+    (found,) = hub.json("GET", "/api/v1/runs")["runs"]
+    assert found["experiment"] == "default"
+    eventually(lambda: "train/loss" in known(hub)["metrics"])
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "status"),
+    [
+        ("import sys; sys.exit(3)", 3, "failed"),
+        ("import os; os.kill(os.getpid(), 9)", 137, "killed"),
+    ],
+)
+def test_exit_codes(hub: HubProcess, code: str, exit_code: int, status: str) -> None:
+    assert run("run", *python(code)).returncode == exit_code
+    assert (known(hub)["status"], known(hub)["exit_code"]) == (status, exit_code)
+
+
+def test_a_command_that_is_none(hub: HubProcess) -> None:
+    done = run("run", "--", "no-such-command")
+    assert done.returncode == 127
+    assert "no-such-command: No such file" in done.stderr
+    assert known(hub)["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM),
+        *(signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2),
+    ],
+    ids=str,
+)
+def test_signals_are_passed_on(hub: HubProcess, number: signal.Signals) -> None:
+    code = f"""
+import signal, sys, time
+signal.signal({int(number)}, lambda *_: sys.exit(5))
+print("ready", flush=True)
+time.sleep(60)
+"""
+    process = start("run", *python(code))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == 5
+    assert (known(hub)["status"], known(hub)["exit_code"]) == ("killed", 5)
+
+
+@pytest.mark.parametrize("again", ["fg", "bg"])
+def test_a_terminal_stops_and_wakes_it(hub: HubProcess, again: str) -> None:
+    """Ctrl-Z: the shell has its terminal back, and what it does next is what happens."""
+    code = "print('rea' + 'dy', flush=True); import time; time.sleep(1); print('do' + 'ne')"
+    command = shlex.join([*TBHUB, "run", *python(code)])
+    terminal, theirs = pty.openpty()
+    shell = subprocess.Popen(
+        ["setsid", "--ctty", "bash", "--norc", "--noprofile", "-i"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    said = b""
+
+    def until(text: bytes) -> None:
+        nonlocal said
+        while text not in said:
+            ready, _, _ = select.select([terminal], [], [], 60)
+            assert ready, said
+            said += os.read(terminal, 4096)
+        said = said.partition(text)[2]
+
+    try:
+        os.write(terminal, f"{command}; echo $((40 + 2))\n".encode())
+        until(b"ready")
+        os.write(terminal, b"\x1a")
+        until(b"Stopped")
+        os.write(terminal, f"{again}\n".encode())
+        until(b"done")
+        os.write(terminal, b"wait; exit\n")
+    finally:
+        with suppress(OSError):  # the end of a terminal is an error
+            while os.read(terminal, 4096):
+                pass
+        shell.wait()
+        os.close(terminal)
+    assert (known(hub)["status"], known(hub)["exit_code"]) == ("finished", 0)
+
+
+def test_resumed_it_is_one_series(hub: HubProcess) -> None:
+    assert run("run", "--name", "mine", *python(LOG, 0, 5)).returncode == 0
+    assert run("run", "--resume", "mine", *python(LOG, 5, 9)).returncode == 0
+    found = known(hub)
+    assert (found["attempt"], found["status"]) == (2, "finished")
+    expected = [(step, pytest.approx(1 / (step + 1))) for step in range(9)]
+    assert pairs(tbhub.load(found["location"])["."].scalars["loss"]) == expected
+    assert read_scalars(found["location"])["loss"] == expected
+    assert hub.json("GET", "/api/v1/runs/1/log")["text"].count("logged to") == 2
+
+
+def test_a_run_that_lives_is_not_resumed(hub: HubProcess) -> None:
+    process = start("run", *python("print('ready', flush=True); input()"), stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    refused = run("run", "--resume", "1", *python("print('never')"))
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "is running" in refused.stderr
+    assert "--force" in refused.stderr
+    assert run("run", "--resume", "1", "--force", *python("print('now')")).stdout == "now\n"
+    process.communicate("\n", timeout=60)
+    assert process.returncode == 0
+    assert (known(hub)["status"], known(hub)["attempt"]) == ("finished", 2)
+
+
+def test_a_hub_that_is_down_stops_nothing(hub: HubProcess) -> None:
+    hub.stop()
+    done = run("run", "--name", "late", *python(LOG, 0, 5))
+    assert done.returncode == 0, done.stderr
+    assert "goes on without a hub" in done.stderr
+    assert "`tbhub sync` does what is left" in done.stderr
+    hub.restart()
+    assert run("sync").returncode == 0
+    found = known(hub)
+    assert (found["name"], found["status"], found["exit_code"]) == ("late", "finished", 0)
+    assert len(tbhub.load(found["location"])["."].scalars["loss"].steps) == 5
+    assert all_spools() == []
+
+
+def test_offline_under_a_name_that_is_taken(hub: HubProcess) -> None:
+    assert run("run", "--name", "mine", *python(LOG, 0, 5)).returncode == 0
+    assert run("run", "--offline", "--name", "mine", *python(LOG, 0, 7)).returncode == 0
+    done = run("sync")
+    assert done.returncode == 0, done.stdout
+    assert known(hub, 2)["name"].startswith("mine-")
+    assert len(tbhub.load(known(hub, 2)["location"])["."].scalars["loss"].steps) == 7
+    assert len(tbhub.load(known(hub, 1)["location"])["."].scalars["loss"].steps) == 5
+
+
+def test_a_place_that_is_none_is_refused_at_once(hub: HubProcess) -> None:
+    done = run("run", "--storage", "ftp://host/logs", *python("print('never')"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "unknown scheme; known are" in done.stderr
+    assert all_spools() == []
+
+
+def test_where_somebody_has_to_do_something_nothing_is_waited_for(
+    hub: HubProcess, s3: Callable[..., Place], environment: Callable[[Place], str]
+) -> None:
+    environment(s3())
+    done = run("run", "--storage", "s3://no-such-bucket/logs", *python(LOG, 0, 5))
+    assert done.returncode == 0
+    assert "there is no such bucket" in done.stderr
+    done = run("sync")  # which waits for ten minutes for what may pass
+    assert done.returncode == 1
+    assert "there is no such bucket; create it" in done.stdout
+
+
+def test_a_hub_that_goes_away_meanwhile(hub: HubProcess) -> None:
+    code = LOG.replace("import os", "print('ready', flush=True); input(); import os")
+    process = start("run", *python(code, 0, 5), stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    hub.stop()
+    _, err = process.communicate("\n", timeout=90)
+    assert process.returncode == 0
+    assert "not published yet" in err
+    hub.restart()
+    eventually(lambda: run("sync").returncode == 0)
+    assert known(hub)["status"] == "finished"
+    assert len(tbhub.load(known(hub)["location"])["."].scalars["loss"].steps) == 5
+
+
+@pytest.mark.parametrize("where", ["directory", "bucket"])
+def test_the_end_of_a_run_elsewhere_is_told_later(
+    hub: HubProcess,
+    where: str,
+    s3: Callable[..., Place],
+    environment: Callable[[Place], str],
+    tmp_path: Path,
+) -> None:
+    place = str(tmp_path / "logs") if where == "directory" else environment(s3())
+    code = LOG.replace("import os", "print('ready', flush=True); input(); import os")
+    process = start("run", "--storage", place, *python(code, 0, 5), stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    hub.stop()
+    _, err = process.communicate("\n", timeout=90)
+    assert process.returncode == 0
+    assert "the hub has not been told how the run has ended" in err
+    assert "`tbhub sync` does what is left" in err
+    hub.restart()
+    assert known(hub)["status"] == "running"
+    eventually(lambda: run("sync").returncode == 0)
+    assert (known(hub)["status"], known(hub)["exit_code"]) == ("finished", 0)
+    assert all_spools() == []
+    assert len(tbhub.load(known(hub)["location"])["."].scalars["loss"].steps) == 5
+
+
+def test_a_hub_that_has_moved(hub: HubProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent goes on asking at the old address; `tbhub sync` knows the new one."""
+    code = LOG.replace("import os", "print('ready', flush=True); input(); import os")
+    process = start("run", *python(code, 0, 5), stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    hub.stop()
+    process.communicate("\n", timeout=90)
+    hub.settings["port"] = 0
+    hub.restart()
+    monkeypatch.setenv("TBHUB_URL", hub.url)
+    done = run("sync")
+    assert (done.returncode, known(hub)["status"]) == (0, "finished"), done.stdout
+    assert all_spools() == []
+
+
+def test_what_a_fenced_worker_leaves(hub: HubProcess) -> None:
+    code = LOG.replace("import os", "print('ready', flush=True); input(); import os")
+    process = start("run", "--name", "mine", *python(code, 0, 5), stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    hub.json("POST", "/api/v1/runs", json={"resume": "mine", "force": True})
+    process.communicate("\n", timeout=90)
+    (spool,) = all_spools()
+    done = run("sync")
+    assert done.returncode == 1
+    assert "another process has gone on with run 1: attempt 2" in done.stdout
+    assert "`tbhub sync --discard` removes it" in done.stdout
+    assert spool.path.exists()
+    assert run("sync", "--discard").returncode == 0
+    assert not spool.path.exists()
+    assert known(hub)["status"] == "running"
+
+
+def test_a_supervisor_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = LOG.replace("import os", "print('ready', flush=True); import os") + "\nos.read(0, 1)"
+    with HubProcess(tmp_path / "hasty", heartbeat_timeout=2) as hub:
+        monkeypatch.setenv("TBHUB_URL", hub.url)
+        monkeypatch.setenv("TBHUB_TOKEN", hub.token)
+        process = start(
+            "run",
+            *python(code.replace('print("logged', '0 and print("logged'), 0, 5),
+            stdin=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.kill()
+        process.communicate(timeout=60)
+        eventually(lambda: known(hub)["status"] == "lost")
+        eventually(lambda: "loss" in known(hub)["metrics"])
+        eventually(lambda: run("sync").returncode == 0)
+        assert all_spools() == []
+
+
+def test_a_store_that_is_away_at_the_end(
+    hub: HubProcess,
+    s3: Callable[..., Place],
+    proxy: FaultProxy,
+    environment: Callable[[Place], str],
+) -> None:
+    """The agent goes on by itself, and leaves nothing behind."""
+    uri = environment(s3(endpoint=proxy.url))
+    proxy.refuse()
+    done = run("run", "--storage", uri, "--name", "b", *python(LOG, 0, 5))
+    assert done.returncode == 0
+    assert "not published yet" in done.stderr
+    assert known(hub)["status"] == "finished"
+    proxy.heal()
+    eventually(lambda: all_spools() == [])
+    assert len(tbhub.load(known(hub)["location"])["."].scalars["loss"].steps) == 5
+
+
+def test_logs_in_a_bucket(
+    hub: HubProcess, s3: Callable[..., Place], environment: Callable[[Place], str]
+) -> None:
+    uri = environment(s3())
+    done = run("run", "--storage", uri, "--name", "b", "--experiment", "e", *python(LOG, 0, 5))
+    assert done.returncode == 0, done.stderr
+    assert known(hub)["location"] == f"{uri}/default/e/b"
+    assert len(tbhub.load(known(hub)["location"])["."].scalars["loss"].steps) == 5
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_checkpoints_if_asked(hub: HubProcess, asked: bool) -> None:
+    code = """
+import os, pathlib
+top = pathlib.Path(os.environ["TBHUB_LOGDIR"])
+(top / "checkpoint-1").mkdir()
+for name in ("last.ckpt", "checkpoint-1/model.bin", "notes.txt"):
+    (top / name).write_text(name)
+"""
+    assert run("run", *["--checkpoints"] * asked, *python(code)).returncode == 0
+    stored = hub.home / "files" / "1"
+    found = {str(file.relative_to(stored)) for file in stored.rglob("*") if file.is_file()}
+    assert found - {"console.log"} == {
+        "notes.txt",
+        *(["last.ckpt", "checkpoint-1/model.bin"] if asked else []),
+    }
+
+
+def test_where_a_run_comes_from(hub: HubProcess, elsewhere: Path) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    (elsewhere / "train.py").write_text("print('one')\n")
+    for words in (["init", "-q"], ["add", "train.py"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    (elsewhere / "train.py").write_text("print('two')\n")
+    assert run("run", "--", sys.executable, "train.py").returncode == 0
+    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+    shown = run("runs", "show", "1").stdout
+    assert f"{head.strip()} (" in shown
+    assert "changed: see git.diff" in shown
+    assert str(elsewhere) in shown
+    told = json.loads(run("runs", "show", "1", "--json").stdout)
+    assert told["details"]["git"]["commit"] == head.strip()
+    diff = (hub.home / "files" / "1" / "git.diff").read_text()
+    assert "-print('one')" in diff
+    assert "+print('two')" in diff
+
+
+def test_logs_in_a_directory_are_written_there(hub: HubProcess, tmp_path: Path) -> None:
+    done = run("run", "--storage", tmp_path / "logs", "--name", "b", *python(LOG, 0, 5))
+    assert done.returncode == 0, done.stderr
+    assert f"logged to {tmp_path}/logs/default/default/b" in done.stdout
+    assert all_spools() == []
+    eventually(lambda: "loss" in known(hub)["metrics"])
+
+
+def test_ranks_are_one_run(hub: HubProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TBHUB_RUN_KEY", "job-1")
+    for rank in (1, 0):
+        monkeypatch.setenv("RANK", str(rank))
+        assert run("run", *python(LOG, 0, 5)).returncode == 0
+    (found,) = hub.json("GET", "/api/v1/runs")["runs"]
+    assert found["status"] == "finished"
+    assert {".", "rank1"} <= set(tbhub.load(found["location"]))

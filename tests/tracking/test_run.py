@@ -1,0 +1,166 @@
+"""Runs that a program starts, against a real hub."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tbhub
+from support.hub import HubProcess, eventually
+from support.oracle import read_scalars
+from tbhub.publisher.spool import all_spools
+from tbhub.tracking import lifeline
+
+
+def known(hub: HubProcess, run: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = hub.json("GET", f"/api/v1/runs/{run}")
+    return found
+
+
+def test_a_run_from_its_beginning_to_its_end(hub: HubProcess) -> None:
+    with tbhub.Run("resnet", "first", hparams={"lr": 0.1, "layers": 3}, tags=["a"]) as run:
+        assert (run.id, run.name) == (1, "first")
+        assert run.url == f"{hub.url}/runs/1"
+        for epoch in range(3):
+            run.log_metrics({"epoch": epoch, "loss": 1 / (epoch + 1)}, step_name="epoch")
+        run.log_hparams({"depth": 5})
+        run.writer("test").add_text("say", "hello")
+        eventually(lambda: "depth" in known(hub, run.id)["hparams"])
+        assert known(hub, run.id)["status"] == "running"
+        logdir = run.logdir
+    found = known(hub, run.id)
+    assert (found["status"], found["experiment"], found["tags"]) == ("finished", "resnet", ["a"])
+    assert found["hparams"] == {"lr": 0.1, "layers": 3, "depth": 5}
+    assert found["command"].startswith(sys.executable)
+    details = hub.json("GET", f"/api/v1/runs/{run.id}/details")["details"]
+    assert any(each.startswith("tbhub==") for each in details["packages"])
+    eventually(lambda: "train/loss" in known(hub, run.id)["metrics"])
+    assert known(hub, run.id)["metrics"]["train/loss"]["last_step"] == 2
+    assert all_spools() == []
+    assert not logdir.exists()
+    assert set(tbhub.load(run.location)) >= {"train", "test"}
+
+
+def test_stages(hub: HubProcess, tmp_path: Path) -> None:
+    with tbhub.Run(logdir=tmp_path / "logs") as run:
+        for step in range(2):
+            run.log_metrics({"a": step})
+            run.log_metrics({"a": step, "at": 10 + step}, stage="train", step_name="at")
+            run.log_metrics({"b": step}, stage="test")
+            run.log_metrics({"b": step}, stage="eval")
+            run.log_metrics({"c": step, "d": 1}, stage="dev")
+            run.log_batch_metrics({"e": step}, batch=100 + step)
+        with pytest.raises(ValueError, match="'epoch' is not among"):
+            run.log_metrics({"a": 1}, step_name="epoch")
+        with pytest.raises(ValueError, match="a stage is"):
+            run.log_metrics({"a": 1}, stage="../x")
+    steps = {
+        f"{stage}/{tag}": [step for step, _ in points]
+        for stage in ("train", "test", "dev", "training")
+        for tag, points in read_scalars(str(tmp_path / "logs" / stage)).items()
+    }
+    assert steps == {
+        "train/a": [0, 10, 1, 11],
+        "test/b": [0, 1, 2, 3],
+        "dev/c": [0, 1],
+        "dev/d": [0, 1],
+        "training/e": [100, 101],
+    }
+
+
+def test_how_a_run_ends(hub: HubProcess) -> None:
+    with pytest.raises(ZeroDivisionError), tbhub.Run(hparams={"a": 1}) as failed:
+        raise ZeroDivisionError
+    assert known(hub, failed.id)["status"] == "failed"
+    with pytest.raises(KeyboardInterrupt), tbhub.Run() as killed:
+        raise KeyboardInterrupt
+    assert known(hub, killed.id)["status"] == "killed"
+    run = tbhub.Run()
+    with pytest.raises(ValueError, match="finished, failed or killed"):
+        run.finish("done")
+    run.finish("failed", exit_code=3)
+    run.finish()
+    found = known(hub, run.id)
+    assert (found["status"], found["exit_code"]) == ("failed", 3)
+
+
+def test_without_a_hub(tmp_path: Path) -> None:
+    with pytest.warns(tbhub.TbhubWarning, match="without a hub: no hub is known"):
+        run = tbhub.Run("x", hparams={"lr": 1})
+    run.log_metrics({"loss": 1.0})
+    with pytest.warns(tbhub.TbhubWarning, match="`tbhub sync` does what is left"):
+        run.finish()
+    assert run.id is None
+    assert set(tbhub.load(run.logdir)["train"].scalars) == {"loss"}
+    (spool,) = all_spools()
+    owed = json.loads(spool.owed.read_bytes())
+    assert owed["new"]["hparams"] == {"lr": 1}
+    assert owed["ended"]["status"] == "finished"
+
+
+def test_offline_says_nothing_until_its_end(hub: HubProcess) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = tbhub.Run(offline=True)
+        run.log_metrics({"loss": 1.0})
+    with pytest.warns(tbhub.TbhubWarning, match="tbhub sync"):
+        run.finish()
+    assert hub.json("GET", "/api/v1/runs")["runs"] == []
+
+
+def test_a_hub_that_comes_while_a_run_goes_on(
+    hub: HubProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifeline, "_BEAT", 0.2)
+    hub.stop()
+    with pytest.warns(tbhub.TbhubWarning, match="without a hub: no hub answers"):
+        run = tbhub.Run("x")
+    run.log_metrics({"loss": 1.0})
+    run.log_hparams({"lr": 1})
+    hub.restart()
+    eventually(lambda: run.id)
+    run.log_metrics({"loss": 2.0})
+    run.finish()
+    found = known(hub, run.id)
+    assert (found["experiment"], found["status"], found["hparams"]) == ("x", "finished", {"lr": 1})
+    assert len(tbhub.load(run.location)["train"].scalars["loss"].steps) == 2
+    assert all_spools() == []
+
+
+def test_whoever_is_fenced_trains_on(hub: HubProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifeline, "_BEAT", 0.2)
+    run = tbhub.Run(name="mine")
+    assert run._lifeline is not None
+    assert run._lifeline._thread is not None
+    hub.json("POST", "/api/v1/runs", json={"resume": "mine", "force": True})
+    with pytest.warns(tbhub.TbhubWarning, match="stays in"):
+        run._lifeline._thread.join(60)
+    run.log_metrics({"loss": 1.0})
+    run.finish("failed")
+    assert known(hub, run.id)["status"] == "running"
+    assert "loss" in tbhub.load(run.logdir)["train"].scalars
+
+
+def test_counting_goes_on_where_it_was(hub: HubProcess) -> None:
+    for attempt in (1, 2):
+        with tbhub.Run(resume=1 if attempt > 1 else None) as run:
+            for _ in range(3):
+                run.log_metrics({"loss": attempt})
+        eventually(lambda: known(hub, 1)["metrics"].get("train/loss", {}).get("count", 0) >= 3)
+    points = tbhub.load(run.location)["train"].scalars["loss"]
+    assert points.steps.tolist() == list(range(6))
+
+
+def test_the_board_of_a_run_and_of_an_experiment(hub: HubProcess) -> None:
+    with tbhub.Run("some thing") as run:
+        run.log_metrics({"loss": 1.0})
+    with tbhub.Hub() as asked:
+        board = tbhub.tensorboard(run, hub=asked)
+        assert tbhub.tensorboard(run, hub=asked).id == board.id
+        whole = tbhub.tensorboard("some thing", hub=asked)
+        assert tbhub.tensorboard("some thing", hub=asked).id == whole.id != board.id
