@@ -1,0 +1,1 @@
+"""The hub: every run known, every board managed, behind one address."""

@@ -1,0 +1,592 @@
+"""What people ask of boards: to be made, found, changed, started and ended.
+
+Every answer is given after what it says has been committed; what is still to be done for it is the
+keeper's, and would be done by the next hub if this one were killed now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import Any
+
+from sqlalchemy import Connection, delete, update
+from sqlalchemy.exc import IntegrityError
+
+from tbhub.api.models import (
+    Board,
+    BoardChange,
+    BoardRuns,
+    Boards,
+    Host,
+    LogLines,
+    NewBoard,
+    Runs,
+    State,
+)
+from tbhub.api.problems import BadRequest, Conflict, NotFound, Unavailable
+from tbhub.boards import life as lives
+from tbhub.boards.life import READY, Life, Say
+from tbhub.boards.pet_names import pet_name
+from tbhub.catalog.runs import load_runs
+from tbhub.database.engine import Database
+from tbhub.database.tables import boards
+from tbhub.hub import board_store as store
+from tbhub.hub import sources
+from tbhub.hub.access import Caller
+from tbhub.hub.board_access import may_open
+from tbhub.hub.bus import Bus
+from tbhub.hub.followed import Followed
+from tbhub.hub.gate import asked_at
+from tbhub.hub.host_link import HostLink
+from tbhub.hub.host_payload import Credentials, no_credentials
+from tbhub.hub.keeper import Keeper
+from tbhub.hub.quotas import take_place
+from tbhub.hub.registry import Entry, Registry, Route, live
+from tbhub.hub.settings import Settings
+from tbhub.hub.sources import Asked, Shown
+from tbhub.launchers.base import Launcher
+
+_SETTLE_SECONDS = 3.0  # an answer waits so long for what it has asked of a host
+_WAKE_SECONDS = 60.0
+_TRIES = 5  # where the catalog changes under a new board
+
+
+class Conductor:
+    """All boards of a hub. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        database: Database,
+        launcher: Launcher,
+        bus: Bus,
+        settings: Settings,
+        credentials: Credentials = no_credentials,
+    ) -> None:
+        self._settings = settings
+        self._launcher = launcher.name
+        self._keeper = Keeper(database, launcher, bus, settings, credentials)
+        self._followed = Followed(self._keeper)
+        self._making: dict[int, asyncio.Lock] = {}  # by owner
+        self._url = ""
+
+    @property
+    def registry(self) -> Registry:
+        """What is known of boards without asking the database."""
+        return self._keeper.registry
+
+    async def start(self, *, internal_url: str, public_url: str) -> None:
+        """Takes up what an earlier hub has left.
+
+        Args:
+            internal_url: Where hosts register; with the base path.
+            public_url: What the addresses of boards begin with, unless whoever asks has come by
+                another; with the base path.
+        """
+        self._url = public_url.rstrip("/")
+        await self._keeper.start(internal_url)
+
+    async def close(self, *, stop_hosts: bool) -> None:
+        """Ends all work; with its hosts, or leaving them to the next hub."""
+        self._followed.close()
+        await self._keeper.close(stop_hosts=stop_hosts)
+
+    # --- finding
+
+    async def get(self, caller: Caller, board: str) -> Board:
+        """A board by its id, the beginning of it, or its name.
+
+        Raises:
+            NotFound, Ambiguous: See `Registry.find`.
+        """
+        return await self._answer(self.registry.find(caller, board))
+
+    async def list(
+        self,
+        caller: Caller,
+        *,
+        everyone: bool = False,
+        live_only: bool = False,
+        run: int | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> Boards:
+        """The caller's boards, or all that they may see, or those of them that show a run."""
+        among: frozenset[str] | None = None
+        if run is not None:
+            among = await self._keeper.read(lambda connection: store.boards_with(connection, run))
+        chosen = [
+            each
+            for each in self.registry
+            if (everyone or each.owner_id == caller.user_id)
+            and (among is None or each.id in among)
+            and (each.is_live or not live_only)
+            and each.may_be_seen_by(caller)
+        ]
+        chosen.sort(key=attrgetter("created", "id"), reverse=True)
+        page = await self._answers(chosen[offset : offset + limit])
+        return Boards.model_construct(total=len(chosen), offset=offset, boards=page)
+
+    async def _answer(self, entry: Entry) -> Board:
+        found = await self._answers([entry])
+        if not found:
+            raise NotFound("The board was deleted.")
+        return found[0]
+
+    async def _answers(self, entries: Sequence[Entry]) -> Sequence[Board]:
+        """Boards as people are shown them. What has not changed is not looked up again."""
+        kept = {each.id: (each.shown, each.version) for each in entries}  # may change meanwhile
+        unknown = [board_id for board_id, (shown, _) in kept.items() if shown is None]
+
+        def look(connection: Connection) -> tuple[dict[str, Board], dict[str, int]]:
+            found = store.boards_of(connection, unknown) if unknown else {}
+            return found, store.run_counts(connection, kept)
+
+        found, counts = await self._keeper.read(look)
+        answers = []
+        url = asked_at.get() or self._url
+        for entry in entries:
+            shown, version = kept[entry.id]
+            board = found.get(entry.id) or shown
+            if board is None:
+                continue
+            if entry.version == version:
+                entry.shown = board
+            answers.append(_counted(board, entry, counts.get(entry.id, 0), url))
+        return answers
+
+    def _to_change(self, caller: Caller, board: str) -> Entry:
+        caller.require("write", "member")
+        return self.registry.find(caller, board)
+
+    async def runs(self, caller: Caller, board: str, *, limit: int, offset: int) -> Runs:
+        """The runs that a board shows, by number."""
+        entry = self.registry.find(caller, board)
+
+        def look(connection: Connection) -> Runs:
+            ids = store.run_ids(connection, entry.id)
+            page = load_runs(connection, ids[offset : offset + limit], metrics=False)
+            return Runs(total=len(ids), offset=offset, runs=page)
+
+        found: Runs = await self._keeper.read(look)
+        return found
+
+    async def logs(
+        self,
+        caller: Caller,
+        board: str,
+        *,
+        tail: int | None = None,
+        head: int | None = None,
+        since: datetime | None = None,
+        after_id: int | None = None,
+    ) -> LogLines:
+        """What has happened to a board, oldest first."""
+        entry = self.registry.find(caller, board)
+        found = await self._keeper.read(
+            lambda connection: store.lines(
+                connection,
+                entry.id,
+                tail=tail,
+                head=head,
+                since=None if since is None else since.timestamp(),
+                after_id=after_id,
+            )
+        )
+        return LogLines(lines=found)
+
+    def counts(self) -> Mapping[State, int]:
+        """How many boards there are in each state."""
+        return Counter(entry.life.state for entry in self.registry)
+
+    def places_held(self, user_id: int) -> int:
+        """How many boards of somebody's are live."""
+        return sum(entry.owner_id == user_id for entry in live(self.registry))
+
+    def hosts(self) -> Sequence[Host]:
+        """The hosts there are, for people."""
+        return self._keeper.hosts.describe()
+
+    async def drain(self, host: str) -> Host:
+        """Has a host end when its boards have gone to others, which they now do.
+
+        Raises:
+            NotFound: There is no such host.
+        """
+        await self._keeper.drain(host)
+        return next(each for each in self.hosts() if each.id == host)
+
+    # --- making
+
+    async def create(self, caller: Caller, new: NewBoard) -> Board:
+        """Makes a board, or answers the one that is meant; it is being started.
+
+        Raises:
+            BadRequest: The selector, the template or the groups cannot be understood, or it is
+                meant for another launcher.
+            NotFound, Ambiguous: What it names is not there, or may be several things.
+            TensorboardLimitExceeded: No more boards may run at once.
+        """
+        caller.require("write", "member")
+        sources.check_options(new.options)
+        asked = sources.asked_of(new)
+        if new.launcher not in (None, self._launcher):
+            raise BadRequest(
+                f"This hub serves boards by the launcher {self._launcher}, not by {new.launcher}; "
+                f"one that does is started with --launcher {new.launcher}."
+            )
+        if new.key is None and not new.reuse:
+            entry = await self._keeper.surely(self._create(caller, new, asked))
+        else:
+            lock = self._making.setdefault(caller.user_id, asyncio.Lock())
+            entry = await self._keeper.surely(self._get_or_create(lock, caller, new, asked))
+        return await self._answer(entry)
+
+    async def _get_or_create(
+        self, lock: asyncio.Lock, caller: Caller, new: NewBoard, asked: Asked
+    ) -> Entry:
+        async with lock:
+            mine = [
+                each
+                for each in self.registry
+                if each.owner_id == caller.user_id and each.life.state != State.TERMINATED
+            ]
+            if new.key is not None:
+                mine = [each for each in mine if each.key == new.key]
+            else:
+                key = asked.key(new.options, new.follow)
+                mine = [each for each in mine if each.sources_key == key]
+            there = max(mine, key=lambda each: (each.is_live, each.created), default=None)
+            if there is None:
+                return await self._create(caller, new, asked)
+            if new.reuse:
+                await self._followed.refresh(there)
+            await self._start(there)
+            return there
+
+    async def _create(self, caller: Caller, new: NewBoard, asked: Asked) -> Entry:
+        for _ in range(_TRIES):
+            try:
+                return await self._try_to_create(caller, new, asked)
+            except IntegrityError:  # a run was deleted meanwhile, or an id is taken
+                continue
+        raise Unavailable("What the board is to show changes too quickly. Try again.")
+
+    async def _try_to_create(self, caller: Caller, new: NewBoard, asked: Asked) -> Entry:
+        shown, workspace_id = await self._keeper.read(
+            lambda connection: self._look_up(connection, caller, new, asked)
+        )
+        board_id = str(uuid.uuid4())
+        now = time.time()
+        life = Life(max_runtime=_limit(new.max_runtime, self._settings.max_runtime))
+        values = {
+            "id": board_id,
+            "short": board_id[:8],
+            "name": new.name or pet_name(self.registry.has_name),
+            "key": new.key,
+            "owner_id": caller.user_id,
+            "workspace_id": workspace_id,
+            "follow": new.follow,
+            "sources_key": asked.key(new.options, new.follow),
+            "options": new.options.model_dump(),
+            "created": now,
+            "active": now,
+            "idle_timeout": _limit(new.idle_timeout, self._settings.idle_timeout),
+            "no_data_timeout": _limit(new.no_data_timeout, self._settings.no_data_timeout),
+            **store.life_columns(life),
+        }
+        clock = asyncio.get_running_loop().time()
+
+        def insert(connection: Connection) -> Entry:
+            take_place(connection, self._settings, caller.user_id, workspace_id)
+            if new.key is not None:  # which a board that has ended for good gives up
+                held = (boards.c.owner_id == caller.user_id) & (boards.c.key == new.key)
+                ended = held & (boards.c.state == State.TERMINATED.value)
+                connection.execute(update(boards).where(ended), {"key": None})
+            store.insert_board(connection, values, asked, shown)
+            store.add_lines(connection, board_id, [Say(f"{_many(shown)}; waiting for a host")])
+            return store.load_entry(connection, board_id, clock)
+
+        entry: Entry = await self._keeper.write(insert)
+        for each in self.registry:
+            if new.key is not None and each.key == new.key and each.owner_id == entry.owner_id:
+                each.key = None
+                each.changed()
+        self.registry.add(entry)
+        self._keeper.publish(entry)
+        self._keeper.poke(entry)
+        return entry
+
+    def _look_up(
+        self, connection: Connection, caller: Caller, new: NewBoard, asked: Asked
+    ) -> tuple[Shown, int | None]:
+        """What a new board would show, and the workspace it is in."""
+        shown = _found(connection, caller, asked)
+        if not shown.run_ids and not shown.uris and not new.follow:
+            text = asked.selector or "what was named"
+            raise NotFound(f"No run matches {text}. A board that follows waits for some.")
+        if new.workspace is not None:
+            workspace_id = store.workspace_named(connection, new.workspace)
+            if workspace_id is None or not caller.may_see(workspace_id):
+                raise NotFound(f"There is no workspace {new.workspace!r}.")
+            return shown, workspace_id
+        return shown, next(iter(shown.workspaces)) if len(shown.workspaces) == 1 else None
+
+    # --- changing
+
+    async def change(self, caller: Caller, board: str, change: BoardChange) -> Board:
+        """Changes a board's name, options or limits."""
+        entry = self._to_change(caller, board)
+        if change.options is not None:
+            sources.check_options(change.options)
+        await self._keeper.surely(self._change(entry, change))
+        await self._keeper.settled(entry, _SETTLE_SECONDS)
+        return await self._answer(entry)
+
+    async def _change(self, entry: Entry, change: BoardChange) -> None:
+        async with entry.lock:
+            values: dict[str, Any] = {}
+            life = entry.life
+            if change.name is not None:
+                values["name"] = change.name
+            if change.options is not None:
+                values["options"] = change.options.model_dump()
+            if change.idle_timeout is not None:
+                values["idle_timeout"] = change.idle_timeout or None
+            if change.extend is not None:
+                if life.deadline is None:
+                    raise Conflict("The board has no end that could be put off.")
+                life = replace(life, deadline=life.deadline + change.extend)
+                values["deadline"] = life.deadline
+            if change.ends_in is not None and entry.is_live:
+                life = replace(life, deadline=time.time() + change.ends_in)
+                values["deadline"] = life.deadline
+
+            def save(connection: Connection) -> str:
+                if change.options is not None:
+                    asked = store.asked_of(connection, entry.id)
+                    values["sources_key"] = asked.key(change.options, entry.follow)
+                mine = update(boards).where(boards.c.id == entry.id)
+                if values and not connection.execute(mine, values).rowcount:
+                    raise NotFound("The board was deleted.")
+                return str(values.get("sources_key", entry.sources_key))
+
+            entry.sources_key = await self._keeper.write(save)
+            entry.life = life
+            if change.name is not None:
+                self.registry.rename(entry, change.name)
+            if change.idle_timeout is not None:
+                entry.idle_timeout = change.idle_timeout or None
+            entry.stale |= change.name is not None or change.options is not None
+        self._keeper.limits_changed(entry)
+        self._keeper.publish(entry)
+        self._keeper.poke(entry)
+
+    async def add_runs(self, caller: Caller, board: str, more: BoardRuns) -> Board:
+        """Adds runs to a board; open pages show them."""
+        entry, asked = self._to_change(caller, board), _asked(more)
+
+        def add(connection: Connection) -> Shown:
+            found = _found(connection, caller, asked)
+            shown = sources.joined(store.shown_by(connection, entry.id), found)
+            before = store.asked_of(connection, entry.id)
+            store.set_shown(connection, entry.id, sources.add(before, asked, found), shown)
+            store.add_lines(connection, entry.id, [Say(f"{_many(found)} added")])
+            return shown
+
+        return await self._show(entry, add)
+
+    async def remove_runs(self, caller: Caller, board: str, less: BoardRuns) -> Board:
+        """Takes runs out of a board; their logs stay."""
+        entry, asked = self._to_change(caller, board), _asked(less)
+
+        def remove(connection: Connection) -> Shown:
+            found = sources.show(connection, asked, caller.visible)
+            shown = sources.without(connection, store.shown_by(connection, entry.id), found)
+            before = store.asked_of(connection, entry.id)
+            store.set_shown(connection, entry.id, sources.remove(before, found), shown)
+            store.add_lines(connection, entry.id, [Say(f"{_many(found)} taken out")])
+            return shown
+
+        return await self._show(entry, remove)
+
+    async def _show(self, entry: Entry, change: Any) -> Board:
+        await self._keeper.surely(self._followed.change(entry, change))
+        await self._keeper.settled(entry, _SETTLE_SECONDS)
+        return await self._answer(entry)
+
+    # --- starting and ending
+
+    async def start_board(self, caller: Caller, board: str) -> Board:
+        """Starts a board that has stopped or failed; one that lives is left alone."""
+        entry = self._to_change(caller, board)
+        await self._start(entry)
+        return await self._answer(entry)
+
+    async def _start(self, entry: Entry) -> None:
+        if entry.follow and not entry.is_live:
+            await self._followed.refresh(entry)
+        await self._keeper.apply(entry, lives.Start(), self._place_for(entry))
+
+    def _place_for(self, entry: Entry) -> Any:
+        def take(connection: Connection) -> None:
+            if not entry.is_live:
+                take_place(connection, self._settings, entry.owner_id, entry.workspace_id)
+
+        return take
+
+    async def stop(self, caller: Caller, board: str) -> Board:
+        """Stops a board; it can be started again."""
+        entry = self._to_change(caller, board)
+        await self._keeper.apply(entry, lives.Stop())
+        await self._keeper.settled(entry, _SETTLE_SECONDS)
+        return await self._answer(entry)
+
+    async def kill(self, caller: Caller, board: str) -> Board:
+        """Ends a board for good; a second time changes nothing."""
+        entry = self._to_change(caller, board)
+        await self._keeper.apply(entry, lives.Kill(caller.name))
+        return await self._answer(entry)
+
+    async def restart(self, caller: Caller, board: str) -> Board:
+        """Stops a board and starts it again."""
+        entry = self._to_change(caller, board)
+        await self._keeper.restart(entry, self._place_for(entry))
+        return await self._answer(entry)
+
+    async def delete(self, caller: Caller, board: str) -> None:
+        """Ends a board if it lives, and forgets it."""
+        entry = self._to_change(caller, board)
+        await self._keeper.forget(entry, lambda connection: _delete(connection, entry.id))
+
+    # --- visits
+
+    async def ready_host(self) -> HostLink:
+        """A host that takes requests; waits until there is one.
+
+        Raises:
+            NoHostError: Hosts do not start.
+        """
+        return await self._keeper.hosts.ready()
+
+    def route(self, board: str) -> Route | None:
+        """Where a board is served, by its short or whole id; without asking anybody."""
+        entry = self.registry.get(board)
+        if entry is None:
+            return None
+        link = self._keeper.hosts.get(entry.life.host) if entry.life.state in READY else None
+        return Route(
+            entry.id,
+            entry.short,
+            entry.name,
+            entry.owner_id,
+            entry.workspaces,
+            entry.life.state,
+            None if link is None else link.address,
+            None if link is None else link.secret,
+            None if link is None else link.handover,
+        )
+
+    def note_request(self, board_id: str, size: int) -> None:
+        """Somebody who may has looked at a board, and got so many bytes."""
+        entry = self.registry.get(board_id)
+        if entry is not None:
+            self._keeper.note_request(entry, size)
+
+    def streams(self, board_id: str, change: int) -> None:
+        """A page of a board was opened (+1) or closed (-1)."""
+        entry = self.registry.get(board_id)
+        if entry is not None:
+            self._keeper.streams(entry, change)
+
+    async def wake(self, board_id: str, timeout: float = _WAKE_SECONDS) -> Route:
+        """Starts a board that has stopped, and waits until it can be looked at.
+
+        Raises:
+            Conflict: It has ended otherwise, or failed to start; says why.
+            Unavailable: It takes too long.
+        """
+        entry = self.registry.get(board_id)
+        if entry is None:
+            raise NotFound("no such board")
+        if entry.life.state in (State.STOPPED, State.STOPPING):
+            await self._start(entry)
+        try:
+            async with asyncio.timeout(timeout):
+                while entry.life.state not in READY:
+                    if not entry.is_live or entry.deleted:
+                        raise Conflict(f"The board is {entry.life.state}: {entry.life.message}")
+                    await entry.next_change()
+        except TimeoutError:
+            raise Unavailable("The board is still being started. Try again.") from None
+        route = self.route(board_id)
+        assert route is not None
+        return route
+
+    # --- hosts and runs
+
+    async def register_host(self, host: str, token: str, address: str, pid: int) -> str:
+        """A host that was started registers; answers the secret by which it will know us."""
+        return await self._keeper.hosts.register(host, token, address, pid)
+
+    def runs_changed(self, run_ids: Collection[int]) -> None:
+        """Runs have come, gone or changed: boards that follow look again."""
+        self._followed.look_soon()
+
+    async def stands(self, board_id: str) -> dict[str, Any] | None:
+        """How a board stands on its host, for the doctor; none if nobody serves it."""
+        entry = self.registry.get(board_id)
+        link = None if entry is None else self._keeper.hosts.get(entry.life.host)
+        return None if link is None else await link.get(board_id)
+
+    async def read(self, ask: Any) -> Any:
+        """Something the database knows, asked in a thread."""
+        return await self._keeper.read(ask)
+
+
+def _counted(board: Board, entry: Entry, runs: int, url: str) -> Board:
+    """With what is counted all the time, and its address below that of the hub."""
+    active = time.time() if entry.streams else entry.active
+    update = {
+        "runs": runs,
+        "url": f"{url}/boards/{entry.id[:8]}/",
+        "active": datetime.fromtimestamp(active, UTC),
+        "requests": entry.requests,
+        "bytes": entry.bytes,
+    }
+    return board.model_copy(update=update)
+
+
+def _limit(given: float | None, default: float) -> float | None:
+    """Seconds, or none for no limit."""
+    return (default if given is None else given) or None
+
+
+def _asked(change: BoardRuns) -> Asked:
+    options = NewBoard(runs=change.runs, uris=change.uris)
+    return sources.asked_of(options)
+
+
+def _found(connection: Connection, caller: Caller, asked: Asked) -> Shown:
+    shown = sources.show(connection, asked, caller.visible)
+    for uri in shown.uris:
+        if not may_open(connection, caller, [uri]):
+            raise NotFound(f"There is nothing at {uri}, or nothing you may see.")
+    return shown
+
+
+def _many(shown: Shown) -> str:
+    runs, places = len(shown.run_ids), len(shown.uris)
+    texts = [f"{runs:,} run{'s' * (runs != 1)}"] if runs or not places else []
+    texts += [f"{places:,} place{'s' * (places != 1)}"] if places else []
+    return " and ".join(texts)
+
+
+def _delete(connection: Connection, board_id: str) -> None:
+    connection.execute(delete(boards).where(boards.c.id == board_id))

@@ -1,0 +1,317 @@
+"""Why a board is empty, stale or slow.
+
+`diagnose` knows nothing but what it is given, and what a look at the places of the runs shows;
+`examine` gathers that for a board.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from sqlalchemy import Connection, select
+
+from tbhub.api.models import Board, Finding, Findings, Run, State
+from tbhub.boards.life import READY
+from tbhub.catalog.runs import load_runs
+from tbhub.catalog.selection import is_uri
+from tbhub.database.tables import board_runs
+from tbhub.errors import TbhubError
+from tbhub.events.names import is_event_file
+from tbhub.hub.access import Caller
+from tbhub.hub.conductor import Conductor
+from tbhub.series.watch import is_remote
+
+_MOST_RUNS = 1000  # that are looked at
+_NAMED = 5  # of those with the same trouble
+_MANY_RUNS = 2000
+_QUIET_SECONDS = 120.0
+_FUTURE_SECONDS = 60.0
+_HEADER_BYTES = 200  # a file with nothing but the record every file begins with is smaller
+
+
+@dataclass(frozen=True)
+class Place:
+    """What is seen at the location of a run, without reading it.
+
+    Attributes:
+        problem: Why it cannot be read, if that is so.
+        files: How many event files there are.
+        written: When one of them was last written to.
+    """
+
+    exists: bool = True
+    problem: str | None = None
+    files: int = 0
+    size: int = 0
+    written: float | None = None
+    is_remote: bool = False
+
+
+async def examine(conductor: Conductor, caller: Caller, board: str) -> Findings:
+    """What there is to say about a board."""
+    shown = await conductor.get(caller, board)
+    stands, trouble = None, None
+    try:
+        stands = await conductor.stands(shown.id)
+    except TbhubError as error:
+        trouble = str(error)
+
+    def look(connection: Connection) -> list[Run]:
+        mine = select(board_runs.c.run_id).where(board_runs.c.board_id == shown.id)
+        ids = list(
+            connection.execute(mine.order_by(board_runs.c.run_id).limit(_MOST_RUNS)).scalars()
+        )
+        return load_runs(connection, ids)
+
+    runs = await conductor.read(look)
+    found = await asyncio.to_thread(diagnose, shown, runs, stands, trouble)
+    return Findings(findings=found)
+
+
+def diagnose(
+    board: Board,
+    runs: Sequence[Run],
+    stands: Mapping[str, Any] | None,
+    trouble: str | None = None,
+    *,
+    now: float | None = None,
+    look: Callable[[str], Place] | None = None,
+) -> list[Finding]:
+    """What is wrong with a board, the worst first; one good finding if nothing is.
+
+    Args:
+        stands: What its host says of it; none if no host has it.
+        trouble: Why its host could not be asked.
+        look: Looks at a location.
+    """
+    now = time.time() if now is None else now
+    look = look or look_at
+    found = [*_board(board, stands, trouble), *_sources(board, runs)]
+    if stands is not None:
+        found += [*_host(stands), *_traffic(board, stands)]
+    places = {run.id: look(run.location) for run in runs}
+    found += _places(runs, places)
+    found += _runs(runs, places, now)
+    found += [_uri(uri, look(uri)) for uri in board.uris if not look(uri).files]
+    order = {"error": 0, "warning": 1, "info": 2, "ok": 3}
+    found.sort(key=lambda each: order[each.level])
+    if not any(each.level in ("error", "warning") for each in found):
+        text = f"Nothing wrong was found: {board.runs:,} run{'s' * (board.runs != 1)} looked at."
+        found.insert(0, Finding(level="ok", subject="board", text=text))
+    return found
+
+
+def _board(
+    board: Board, stands: Mapping[str, Any] | None, trouble: str | None
+) -> Iterable[Finding]:
+    if board.state == State.FAILED:
+        yield Finding(
+            level="error",
+            subject="board",
+            text=f"It has failed ({board.reason}): {board.message}",
+            advice=f"Start it again: tbhub restart {board.id[:8]}. See tbhub logs {board.id[:8]}.",
+        )
+    elif board.state == State.TERMINATED:
+        text = f"It has ended for good ({board.reason}): {board.message}"
+        advice = "Make another one with the same runs: tbhub start."
+        yield Finding(level="error", subject="board", text=text, advice=advice)
+    elif board.state == State.STOPPED:
+        text = f"It is stopped ({board.reason}): {board.message}"
+        yield Finding(level="warning", subject="board", text=text, advice="Open its link.")
+    elif board.state not in READY:
+        text = f"It is {board.state}: it is not up yet."
+        yield Finding(level="info", subject="board", text=text, advice="Wait a moment.")
+    elif trouble is not None or stands is None:
+        yield Finding(
+            level="error",
+            subject="host",
+            text=f"Its host does not answer: {trouble or 'it is gone'}.",
+            advice="Wait half a minute: it is replaced. Then start the board again.",
+        )
+
+
+def _sources(board: Board, runs: Sequence[Run]) -> Iterable[Finding]:
+    if not board.runs and not board.uris:
+        what = board.selector or "what it was asked for"
+        yield Finding(
+            level="error",
+            subject="selector",
+            text=f"Nothing matches {what}.",
+            advice="Look with tbhub runs; a board made with --follow shows what comes later.",
+        )
+    if board.runs > len(runs):
+        text = f"It has {board.runs:,} runs, of which {len(runs):,} were looked at."
+        yield Finding(level="info", subject="runs", text=text)
+    if board.runs > _MANY_RUNS:
+        text = f"{board.runs:,} runs are more than a page of TensorBoard shows quickly."
+        advice = "Choose fewer, for example with where and limit."
+        yield Finding(level="warning", subject="slow", text=text, advice=advice)
+
+
+def _host(stands: Mapping[str, Any]) -> Iterable[Finding]:
+    loading = stands.get("loading")
+    if loading:
+        text = f"{loading['done']:,} of {loading['total']:,} runs have been read so far."
+        advice = "Wait: what has been read is shown already."
+        yield Finding(level="info", subject="loading", text=text, advice=advice)
+    for notice in stands.get("notices", ()):
+        is_damage = str(notice["id"]).startswith("damaged ")
+        yield Finding(
+            level="warning",
+            subject="damaged records" if is_damage else "notice",
+            text=notice["text"],
+            advice="tbhub check tells where; tbhub repair writes the good ones anew."
+            if is_damage
+            else "",
+        )
+
+
+def _traffic(board: Board, stands: Mapping[str, Any]) -> Iterable[Finding]:
+    """What it has cost to read runs in buckets, and what it may."""
+    asked = stands.get("traffic") or {"requests": 0, "bytes_read": 0}
+    allowed = board.options.requests_per_minute
+    if not asked["requests"] and allowed is None:
+        return
+    text = f"Stores have been asked {asked['requests']:,} times for {asked['bytes_read']:,} bytes."
+    if allowed is None:
+        yield Finding(level="info", subject="requests", text=text)
+        return
+    text += f" It may ask {allowed:,} times a minute; where that is used up new points come later."
+    advice = "Make one with more: tbhub start --requests-per-minute."
+    yield Finding(level="info", subject="requests", text=text, advice=advice)
+
+
+def _places(runs: Sequence[Run], places: Mapping[int, Place]) -> Iterable[Finding]:
+    missing = [run for run in runs if not places[run.id].exists]
+    if missing:
+        advice = "Was the directory moved or deleted, or is its disk not mounted?"
+        yield _finding("error", "location missing", "is not there", missing, advice)
+    closed = [run for run in runs if places[run.id].problem]
+    for in_bucket, advice in (
+        (False, "The hub runs as another user than who logs: give it the right to read."),
+        (True, "`tbhub storage test` says what is wrong; `tbhub storage add` keeps credentials."),
+    ):
+        if some := [run for run in closed if is_uri(run.location) == in_bucket]:
+            why = places[some[0].id].problem
+            yield _finding("error", "permission", f"cannot be read: {why}", some, advice)
+    readable = [run for run in runs if places[run.id].exists and not places[run.id].problem]
+    empty = [run for run in readable if not places[run.id].files]
+    if empty:
+        advice = "Training has not begun, or logs to another directory."
+        yield _finding("warning", "no files", "has no event files", empty, advice)
+    remote = [run for run in readable if places[run.id].is_remote]
+    if remote:
+        text = "is on a network file system, where changes are found by looking every few seconds"
+        yield _finding("info", "network file system", text, remote, "")
+
+
+def _runs(runs: Sequence[Run], places: Mapping[int, Place], now: float) -> Iterable[Finding]:
+    buffered = [run for run in runs if _is_buffered(run, places[run.id], now)]
+    if buffered:
+        yield _finding(
+            "warning",
+            "buffered",
+            "is said to be running, and nothing has reached its files for minutes",
+            buffered,
+            "The writer keeps events in memory: call flush(), or lower flush_secs. "
+            "Or the process is gone.",
+        )
+    unwritten = [run for run in runs if _is_unwritten(run, places[run.id])]
+    if unwritten:
+        advice = "The writer has not flushed yet: call flush(), or lower flush_secs."
+        text = "has files in which nothing is logged yet"
+        yield _finding("warning", "buffered", text, unwritten, advice)
+    rewound = [run for run in runs if _goes_back(run)]
+    if rewound:
+        advice = "A restart logged earlier steps again: lines go back, or are drawn twice."
+        yield _finding("warning", "step rewinds", "has steps that go back", rewound, advice)
+    early = [run for run in runs if run.updated and run.updated.timestamp() > now + _FUTURE_SECONDS]
+    if early:
+        ahead = _moment(early[0].updated)
+        advice = "The clock of the machine that logs is ahead, or the hub's is behind."
+        yield _finding("warning", "clock", f"has events from the future, {ahead}", early, advice)
+    troubled = [run for run in runs if run.problem]
+    if troubled:
+        yield _finding("warning", "runs", f"has a problem: {troubled[0].problem}", troubled, "")
+
+
+def _is_buffered(run: Run, place: Place, now: float) -> bool:
+    if run.status != "running" or not place.files or place.written is None:
+        return False
+    logged = run.updated.timestamp() if run.updated else 0.0
+    return now - max(place.written, logged) > _QUIET_SECONDS
+
+
+def _is_unwritten(run: Run, place: Place) -> bool:
+    return bool(place.files) and not run.metrics and place.size < _HEADER_BYTES * place.files
+
+
+def _goes_back(run: Run) -> bool:
+    """Where a value of a later step was logged before the last one."""
+    return any(
+        max(metric.min_step or 0, metric.max_step or 0) > metric.last_step
+        for metric in run.metrics.values()
+    )
+
+
+def _uri(uri: str, place: Place) -> Finding:
+    if not place.exists:
+        text = f"{uri} is not there."
+        advice = "It is shown as soon as it is. Is the path right?"
+        return Finding(level="error", subject="location missing", text=text, advice=advice)
+    if place.problem:
+        text = f"{uri} cannot be read: {place.problem}."
+        return Finding(level="error", subject="permission", text=text)
+    text = f"{uri} has no event files itself; what lies below it is shown."
+    return Finding(level="info", subject="no files", text=text)
+
+
+def _finding(level: Any, subject: str, what: str, runs: Sequence[Run], advice: str) -> Finding:
+    names = ", ".join(f"{run.name} ({run.location})" for run in runs[:_NAMED])
+    more = f" and {len(runs) - _NAMED:,} more" if len(runs) > _NAMED else ""
+    text = f"{names}{more} {what}."
+    return Finding(level=level, subject=subject, text=text, advice=advice)
+
+
+def _moment(moment: datetime | None) -> str:
+    return "" if moment is None else f"the last of {moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def look_at(location: str) -> Place:
+    """What is at a location of this machine; others are taken to be well."""
+    if "://" in location:
+        parts = urlsplit(location)
+        if parts.scheme != "file":
+            return Place(files=1, size=_HEADER_BYTES)
+        location = unquote(parts.path)
+    files, size, written = 0, 0, None
+    try:
+        if os.path.isfile(location):
+            status = os.stat(location)
+            files, size, written = 1, status.st_size, status.st_mtime
+            _try_to_read(location)
+        else:
+            with os.scandir(location) as entries:
+                for entry in entries:
+                    if is_event_file(entry.name) and entry.is_file():
+                        status = entry.stat()
+                        files, size = files + 1, size + status.st_size
+                        written = max(written or 0.0, status.st_mtime)
+                        _try_to_read(entry.path)
+    except FileNotFoundError:
+        return Place(exists=False)
+    except OSError as error:
+        return Place(problem=error.strerror or str(error), files=files)
+    return Place(True, None, files, size, written, is_remote(location))
+
+
+def _try_to_read(path: str) -> None:
+    with open(path, "rb") as file:
+        file.read(1)

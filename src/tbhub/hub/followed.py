@@ -1,0 +1,124 @@
+"""Boards whose runs come and go: what they were asked to show is looked up again.
+
+However many boards follow, and however often runs change, looking takes a small share of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from tbhub.api.problems import Problem
+from tbhub.boards.life import Say
+from tbhub.hub import board_store as store
+from tbhub.hub import sources
+from tbhub.hub.keeper import Keeper
+from tbhub.hub.registry import Entry, live
+from tbhub.hub.sources import Asked, Shown
+
+_SOON = 0.2  # changes are taken together for so long
+_SHARE = 0.02  # of the time may be spent looking
+
+logger = logging.getLogger("tbhub.boards")
+
+
+class Followed:
+    """Keeps boards up to date with the catalog."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._task: asyncio.Task[None] | None = None
+        self._news = False
+        self._next = 0.0
+
+    def look_soon(self) -> None:
+        """Runs have changed."""
+        self._news = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._look())
+
+    def close(self) -> None:
+        """Looks no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def change(self, entry: Entry, change: Callable[[Connection], Shown]) -> None:
+        """Makes a board show something else; its host is told."""
+        async with entry.lock:
+            shown: Shown = await self._keeper.write(change)
+            entry.workspaces = shown.workspaces
+            entry.stale = True
+        self._keeper.publish(entry)
+        self._keeper.poke(entry)
+
+    async def refresh(self, entry: Entry) -> None:
+        """Looks up again what a board was asked to show; if that is not there, nothing changes."""
+        try:
+            changed = await self._keeper.surely(self._refresh(entry))
+        except Problem as error:
+            logger.info("board %s shows what it did: %s", entry.id, error)
+            return
+        if changed:
+            self._keeper.publish(entry)
+            self._keeper.poke(entry)
+
+    async def _refresh(self, entry: Entry) -> bool:
+        async with entry.lock:
+            if entry.deleted:
+                return False
+            asked, before, shown = await self._keeper.read(
+                lambda connection: _look_up(connection, entry)
+            )
+            if shown == before:
+                return False
+
+            def save(connection: Connection) -> None:
+                store.set_shown(connection, entry.id, asked, shown)
+                text = f"now shows {len(shown.run_ids):,} runs, before {len(before.run_ids):,}"
+                store.add_lines(connection, entry.id, [Say(text)])
+
+            await self._keeper.write(save)
+            entry.workspaces = shown.workspaces
+            entry.stale = True
+            return True
+
+    async def _look(self) -> None:
+        while self._news:
+            await asyncio.sleep(max(_SOON, self._next - time.monotonic()))
+            self._news = False
+            start = time.monotonic()
+            try:
+                await self._look_at_all()
+            except Problem as error:
+                logger.warning("boards that follow could not look: %s", error)
+                self._news = True
+            self._next = time.monotonic() + (time.monotonic() - start) / _SHARE
+
+    async def _look_at_all(self) -> None:
+        up = live(self._keeper.registry)
+        for entry in up:
+            if entry.follow:
+                await self.refresh(entry)
+        # Runs that were deleted have left the boards they were in.
+        ids = [entry.id for entry in up if entry.seen_runs >= 0]
+        counts = await self._keeper.read(lambda connection: store.run_counts(connection, ids))
+        for entry in up:
+            if entry.seen_runs >= 0 and counts.get(entry.id, 0) != entry.seen_runs:
+                entry.stale = True
+                self._keeper.poke(entry)
+
+
+def _look_up(connection: Connection, entry: Entry) -> tuple[Asked, Shown, Shown]:
+    """What a board was asked to show, what it shows, and what it should show."""
+    asked, before = store.asked_of(connection, entry.id), store.shown_by(connection, entry.id)
+    visible = store.visible_to(connection, entry.owner_id)
+    shown = sources.show(connection, asked, visible)
+    if visible is not None:
+        # A place that held runs of the catalog is not theirs to see without them.
+        shown = replace(shown, uris=tuple(uri for uri in shown.uris if uri in before.uris))
+    return asked, before, replace(shown, run_ids=tuple(sorted(shown.run_ids)))

@@ -1,0 +1,164 @@
+"""A board as its host is told of it: where each run is, what it is called, what is known of it.
+And runs of which only the points are wanted.
+
+A run goes by its place in the log tree, as people know it. Where two are called alike the one with
+the lower number keeps the name, so that no name changes when others come. Where a storage
+connection is for a place, its credentials go along: what is made here is for hosts, and for nobody
+else.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from tbhub.catalog.hparam_values import hparam_value
+from tbhub.database.rows import among, chunks
+from tbhub.database.tables import board_runs, boards, experiments, hparams, runs, workspaces
+from tbhub.hub.board_store import visible_to
+
+_EXACT = 1 << 63
+
+# The settings for a place, of connections that some workspaces may use; all for None.
+Credentials = Callable[[str, Collection[int] | None], dict[str, str] | None]
+
+
+def no_credentials(place: str, allowed: Collection[int] | None) -> None:
+    """Of a hub that has no connections."""
+
+
+def payload(
+    connection: Connection, board_id: str, credentials: Credentials = no_credentials
+) -> dict[str, Any] | None:
+    """A board as its host needs it; none if it is no more."""
+    chosen = select(boards.c.name, boards.c.sources, boards.c.options, boards.c.owner_id)
+    board = connection.execute(chosen.where(boards.c.id == board_id)).one_or_none()
+    if board is None:
+        return None
+    sources = _run_sources(connection, board_id, credentials)
+    seen = visible_to(connection, board.owner_id) if board.sources else frozenset()
+    taken = {source["name"] for source in sources}
+    for uri in board.sources:
+        name = _unique(os.path.basename(uri.rstrip("/")) or uri, (uri,), taken)
+        # A place alone is what it is about: its runs go by their own names.
+        alone_here = not sources and len(board.sources) == 1
+        source = {"path": uri, "name": "" if alone_here else name}
+        sources.append(_with_credentials(source, credentials(uri, seen)))
+    return {"sources": sources, "options": {"title": board.name, **board.options}}
+
+
+def places(
+    connection: Connection,
+    ids: Sequence[int],
+    visible: Collection[int] | None,
+    credentials: Credentials = no_credentials,
+) -> dict[int, dict[str, Any]]:
+    """Runs as a host needs them to read their points, of those workspaces; all for None."""
+    chosen = select(
+        runs.c.id, runs.c.location, runs.c.logdir_id, runs.c.attempt, runs.c.workspace_id
+    )
+    found = {}
+    for chunk in chunks(ids):
+        for row in connection.execute(chosen.where(among(connection, runs.c.id, chunk))):
+            if visible is None or row.workspace_id in visible:
+                place = {"id": row.id, "path": row.location, "alone": _is_alone(row)}
+                settings = credentials(row.location, {row.workspace_id})
+                found[row.id] = _with_credentials(place, settings)
+    return found
+
+
+def _with_credentials(source: dict[str, Any], settings: dict[str, str] | None) -> dict[str, Any]:
+    return source if settings is None else {**source, "credentials": settings}
+
+
+def _run_sources(
+    connection: Connection, board_id: str, credentials: Credentials
+) -> list[dict[str, Any]]:
+    joined = (
+        board_runs.join(runs, runs.c.id == board_runs.c.run_id)
+        .join(experiments, experiments.c.id == runs.c.experiment_id)
+        .join(workspaces, workspaces.c.id == runs.c.workspace_id)
+    )
+    columns = (
+        runs.c.id,
+        runs.c.name,
+        runs.c.path,
+        runs.c.location,
+        runs.c.logdir_id,
+        runs.c.job_id,
+        runs.c.attempt,
+        runs.c.workspace_id,
+        runs.c.experiment_id,
+        experiments.c.name.label("experiment"),
+        workspaces.c.name.label("workspace"),
+    )
+    mine = board_runs.c.board_id == board_id
+    rows = connection.execute(select(*columns).select_from(joined).where(mine).order_by(runs.c.id))
+    found = rows.all()
+    values = _hparams(connection, board_id)
+    taken: set[str] = set()
+    return [
+        _with_credentials(
+            _source(row, values.get(row.id, {}), taken),
+            credentials(row.location, {row.workspace_id}),
+        )
+        for row in found
+    ]
+
+
+def _source(row: Any, values: dict[str, Any], taken: set[str]) -> dict[str, Any]:
+    columns = {
+        "workspace": row.workspace,
+        "run": row.name,
+        "experiment": row.experiment,
+        "experiment_id": row.experiment_id,
+        "id": row.id,
+    }
+    if row.job_id is not None:
+        columns["job"] = row.job_id
+    return {
+        "path": row.location,
+        "name": _unique(*_names(row), taken),
+        "columns": columns,
+        "hparams": values,
+        "alone": _is_alone(row),
+    }
+
+
+def _is_alone(row: Any) -> bool:
+    """What was found in a log tree is one directory; what was created has all below it."""
+    return row.logdir_id is not None or not row.attempt
+
+
+def _names(row: Any) -> tuple[str, tuple[str, ...]]:
+    """How people know a run: by its place in the log tree; and what to call it if that is taken."""
+    is_place = not row.path or row.path == row.location
+    plain = f"{row.experiment}/{row.name}" if is_place else row.path
+    return plain, (f"{row.workspace}/{plain}", f"{plain} ({row.name})", f"{plain} ({row.id})")
+
+
+def _unique(plain: str, others: Iterable[str], taken: set[str]) -> str:
+    """The first name that is free. Names do not change when runs with higher numbers come."""
+    name = next((each for each in (plain, *others) if each not in taken), plain)
+    taken.add(name)
+    return name
+
+
+def _hparams(connection: Connection, board_id: str) -> dict[int, dict[str, Any]]:
+    mine = select(board_runs.c.run_id).where(board_runs.c.board_id == board_id)
+    found: dict[int, dict[str, Any]] = {}
+    for row in connection.execute(select(hparams).where(hparams.c.run_id.in_(mine))):
+        value = hparam_value(row.kind, row.number, row.text)
+        found.setdefault(row.run_id, {})[row.name] = value if _is_json(value) else row.text
+    return found
+
+
+def _is_json(value: bool | int | float | str) -> bool:
+    """Whether it arrives as it was sent."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) < _EXACT

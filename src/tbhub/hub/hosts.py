@@ -1,0 +1,646 @@
+"""The hosts: started, found again after a restart, watched, and replaced when they die.
+
+As many are kept as `placement` says: for boards that share hosts one is always ready, so that a
+board need not wait for a process to start; where each board has its own, it comes and goes with the
+board. Everything a later hub needs to find a host again is in the database before the host can have
+a board. What the launcher has of hosts that nobody knows any more is ended, at the start and now
+and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import aiohttp
+from sqlalchemy import Connection
+
+from tbhub.api.models import Host
+from tbhub.api.problems import BadRequest, NotAuthenticated, NotFound, Problem
+from tbhub.boards.host_address import AddressError, HostAddress
+from tbhub.database.engine import Database
+from tbhub.errors import TbhubError
+from tbhub.hub import host_store as store
+from tbhub.hub.host_link import HostGoneError, HostImpostorError, HostLink, HostRefusedError
+from tbhub.hub.placement import Data, Policy
+from tbhub.hub.settings import Settings
+from tbhub.launchers.base import Exited, Launcher, LaunchError, Starting, Status
+
+_LOOK_SECONDS = 0.1  # at a host that is being started
+_DYING_SECONDS = 2.0  # until the end of a process whose connection broke is known
+_HUNG_SECONDS = 30.0  # until a process that does not answer is ended
+_MOST_FAILURES = 3  # of starts one after the other, before boards that wait are told
+_LONGEST_PAUSE = 30.0
+_REAP_SECONDS = 300.0
+_FIRST_REAP_SECONDS = 10.0
+_LAST_LINES = 20
+
+logger = logging.getLogger("tbhub.hosts")
+T = TypeVar("T")
+
+
+class NoHostError(TbhubError):
+    """No host can be started; says why."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a host ended; `taken`: by no fault of its own."""
+
+    host: str
+    exit_code: int | None
+    reason: str
+    last_lines: tuple[str, ...]
+    taken: bool = False
+
+
+class _Waiter(NamedTuple):
+    """Who waits for a host: a board and what it shows, or somebody who wants one to be ready."""
+
+    board: str | None
+    data: Data
+
+
+class Listener(Protocol):
+    """Who is told of news of the hosts."""
+
+    async def host_has(self, host: str, boards: set[str]) -> None:
+        """Which boards a host has, whenever we have connected to it."""
+
+    async def board_stands(self, host: str, board: str, state: dict[str, Any]) -> None:
+        """How a board stands."""
+
+    async def host_died(self, death: Death) -> None:
+        """A host is gone."""
+
+    async def boards_wait(self, boards: Collection[str], why: str) -> None:
+        """What boards that have no host yet are waiting for."""
+
+
+class Hosts:
+    """All hosts of a hub."""
+
+    def __init__(
+        self, database: Database, launcher: Launcher, settings: Settings, listener: Listener
+    ) -> None:
+        self._database = database
+        self._launcher = launcher
+        self._settings = settings
+        self._policy = _policy(settings, shares=launcher.shares)
+        self._listener = listener
+        self._links: dict[str, HostLink] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: dict[asyncio.Future[HostLink], _Waiter] = {}
+        self._failures = 0
+        self._starting = 0  # that have no link yet
+        self._balancing: asyncio.TimerHandle | None = None
+        self._closing = False
+        self._hub_url = ""
+        self._session: aiohttp.ClientSession | None = None
+
+    # --- what the hub calls
+
+    async def start(self, hub_url: str) -> dict[str, Death]:
+        """Finds the hosts that live, watches them, and tells of those that ended meanwhile.
+
+        Hosts register at `hub_url`.
+        """
+        self._hub_url = hub_url.rstrip("/")
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+        )
+        deaths = {}
+        for row in await self._read(store.known_hosts):
+            death = await self._adopt(row)
+            if death is not None:
+                deaths[row.id] = death
+        # Before others are started: these may be given the names of hosts that nobody knows.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_REAP_SECONDS):
+                await self._reap_once()
+        self._balance()
+        self._run(self._reap())
+        return deaths
+
+    async def close(self, *, stop: bool) -> None:
+        """Watches no more; ends the hosts as well if told to, and otherwise leaves them be."""
+        self._closing = True
+        if self._balancing is not None:
+            self._balancing.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for each in list(self._waiting):
+            each.cancel()
+        await asyncio.gather(*(self._leave(link, stop) for link in list(self._links.values())))
+        await self._launcher.close()
+        if self._session is not None:
+            await self._session.close()
+
+    async def _leave(self, link: HostLink, stop: bool) -> None:
+        try:
+            if link.launch is not None:  # what has been begun is known before it is left
+                link.details = await link.launch
+            if stop:
+                await self._launcher.stop(link.details)
+                status = await self._launcher.poll(link.details)
+                code = status.code if isinstance(status, Exited) else None
+                await self._write(lambda c: store.note_end(c, link.id, code))
+        except LaunchError as error:  # it ends by itself when it has heard of no hub for long
+            logger.error("host %s is left behind: %s", link.id, error)
+
+    def place(self, board: str | None = None, data: Data = frozenset()) -> asyncio.Future[HostLink]:
+        """A host that takes a board of some data, as soon as there is one; cancelled, nobody waits
+        for it.
+
+        The place is the board's until it is given back by `let_go`. Raises `NoHostError` when hosts
+        do not start.
+        """
+        future: asyncio.Future[HostLink] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda future: self._deal() if future.cancelled() else None)
+        self._waiting[future] = _Waiter(board, data)
+        self._deal()
+        why = next((link.progress for link in self._links.values() if link.progress), "")
+        if board is not None and why and not future.done():
+            self._run(self._listener.boards_wait([board], why))
+        return future
+
+    async def ready(self) -> HostLink:
+        """A host that would take a board; waits until there is one."""
+        return await self.place()
+
+    def take(self, host: str, board: str) -> None:
+        """A board is on a host already."""
+        if host in self._links:
+            self._links[host].boards.add(board)
+
+    async def drain(self, host: str) -> None:
+        """Gives a host no more boards, and ends it as soon as it has none.
+
+        Raises:
+            NotFound: There is no such host.
+        """
+        link = self._links.get(host)
+        if link is None:
+            raise NotFound(f"There is no host {host}.")
+        await self._write(lambda c: store.note_drain(c, host))
+        link.draining = True
+        self._deal()
+
+    @property
+    def draining(self) -> list[str]:
+        """Hosts that are to have no boards."""
+        return [link.id for link in self._links.values() if link.draining]
+
+    def let_go(self, host: str, board: str) -> None:
+        """A board is not on a host any more."""
+        link = self._links.get(host)
+        if link is not None and board in link.boards:
+            link.boards.discard(board)
+            link.idle_since = time.monotonic()
+            self._deal()
+
+    def has_room(self) -> bool:
+        """Whether boards of a host that has died can go to another that is there."""
+        others = self._links.values()
+        return self._policy.boards_per_host != 1 and any(
+            link.registered.is_set() and not link.is_going for link in others
+        )
+
+    def get(self, host: str | None) -> HostLink | None:
+        """A host that has not ended."""
+        return None if host is None else self._links.get(host)
+
+    async def register(self, host: str, token: str, address: str, pid: int) -> str:
+        """A host tells where it is, and is given the secret by which it will know us.
+
+        Raises:
+            NotAuthenticated: Its token is not the one it was started with, or was used.
+            BadRequest: Its address is none, or without TLS where that is wanted.
+        """
+        self._check_address(address)
+        link = self._links.get(host)
+        secret = secrets.token_hex(32)
+        is_ours = await self._write(lambda c: store.register(c, host, token, address, secret))
+        if not is_ours or link is None:
+            raise NotAuthenticated("no host is expected with this token")
+        link.address, link.secret = address, secret
+        link.registered.set()
+        logger.info("host %s is at %s, process %d", host, address, pid)
+        return secret
+
+    def _check_address(self, address: str) -> None:
+        try:
+            where = HostAddress.parse(address)
+        except AddressError as error:
+            raise BadRequest(str(error)) from None
+        if self._settings.host_tls and where.fingerprint is None:
+            raise BadRequest(f"host_tls is set, and {address} is without TLS")
+
+    def describe(self) -> list[Host]:
+        """The hosts there are, for people."""
+        return [
+            Host(
+                id=link.id,
+                launcher=self._launcher.name,
+                state=link.state,
+                address=link.address,
+                boards=len(link.boards),
+                created=datetime.fromtimestamp(link.created, UTC),
+            )
+            for link in self._links.values()
+        ]
+
+    # --- as many as there should be
+
+    def _deal(self) -> None:
+        """Gives places to who waits for one, and sees that there are as many hosts as needed."""
+        for future, (board, data) in list(self._waiting.items()):
+            if not future.done():
+                ready = ((link, link.boards) for link in self._links.values() if link.takes_boards)
+                link = self._policy.choose(ready, data)
+                if link is None:
+                    break
+                if board is not None:
+                    link.boards.add(board, data)
+                future.set_result(link)
+            del self._waiting[future]
+        self._balance()
+
+    def _balance(self) -> None:
+        """Starts hosts that are needed, ends those that have not been for a while."""
+        if self._closing:
+            return
+        for future in [each for each in self._waiting if each.done()]:
+            del self._waiting[future]
+        for link in self._links.values():
+            if link.draining and not link.boards and not link.ending:
+                link.ending = True
+                self._run(self._retire(link))
+        staying = [link for link in self._links.values() if not link.is_going]
+        idle = [link for link in staying if not link.boards]
+        busy = len(staying) - len(idle)
+        wanted = self._policy.wanted(busy=busy, waiting=len(self._waiting))
+        there = len(idle) + self._starting
+        for _ in range(wanted - there):
+            self._starting += 1
+            self._run(self._start_one())
+        # Those on their way go first, then the youngest.
+        idle.sort(key=lambda link: (link.is_connected, -link.created))
+        self._end_unneeded(idle[: max(0, there - wanted)])
+
+    def _end_unneeded(self, links: list[HostLink]) -> None:
+        now, linger = time.monotonic(), self._settings.host_linger
+        left = [link.idle_since + linger - now for link in links if link.idle_since + linger > now]
+        for link in links:
+            if link.idle_since + linger <= now:
+                link.ending = True
+                self._run(self._retire(link))
+        if self._balancing is not None:
+            self._balancing.cancel()
+            self._balancing = None
+        if left:
+            loop = asyncio.get_running_loop()
+            self._balancing = loop.call_later(min(left), self._balance)
+
+    async def _retire(self, link: HostLink) -> None:
+        """Ends a host that is not needed; who watches it sees it go."""
+        try:
+            if link.launch is not None:
+                link.details = await asyncio.shield(link.launch)
+            await self._launcher.stop(link.details)
+        except LaunchError as error:
+            logger.warning("host %s could not be ended: %s", link.id, error)
+            await asyncio.sleep(_LONGEST_PAUSE)
+            link.ending = False  # it is tried again, or used
+            self._balance()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_tell_of_failure)
+
+    # --- starting
+
+    async def _start_one(self) -> None:
+        if self._failures:
+            await asyncio.sleep(min(0.5 * 2**self._failures, _LONGEST_PAUSE))
+        link: HostLink | None = None
+        try:
+            token = secrets.token_urlsafe(32)
+            name = self._launcher.name
+            host = await self._write(lambda c: store.new_host(c, name, token))
+            assert self._session is not None
+            link = self._links[host] = HostLink(host, self._session, created=time.time())
+            self._starting -= 1
+            start = self._launcher.start(host, self._environment(host, token))
+            link.launch = asyncio.ensure_future(start)
+            link.details = await asyncio.shield(link.launch)
+            await self._write(lambda c: store.keep_details(c, host, link.details))
+        except (LaunchError, Problem) as error:
+            if link is None:
+                self._starting -= 1
+            else:
+                del self._links[link.id]
+                await self._drop(link)
+            self._failed(str(error))
+            return
+        await self._supervise(link)
+
+    async def _drop(self, link: HostLink) -> None:
+        """Leaves nothing of a host that cannot be used."""
+        with suppress(LaunchError):  # or it is found later
+            if link.details:
+                await self._launcher.stop(link.details)
+        with suppress(Problem):
+            await self._write(lambda c: store.note_end(c, link.id, None))
+
+    def _environment(self, host: str, token: str) -> dict[str, str]:
+        environment = {
+            "TBHUB_HOST_ID": host,
+            "TBHUB_HOST_TOKEN": token,
+            "TBHUB_HUB_URL": self._hub_url,
+            "TBHUB_HOST_LOST_AFTER": str(self._settings.host_lost_after),
+            "TBHUB_HOST_TLS": "1" if self._settings.host_tls else "0",
+        }
+        if self._settings.memory_budget:
+            environment["TBHUB_HOST_MEMORY"] = str(self._settings.memory_budget)
+        if self._settings.tls_cert is not None:
+            environment["TBHUB_HUB_CERT"] = _fingerprint(self._settings.tls_cert)
+        return environment
+
+    def _failed(self, why: str) -> None:
+        """No host came of it; boards that wait are told when it is likely to stay so."""
+        self._failures += 1
+        logger.error("no host could be started: %s", why)
+        if self._failures >= _MOST_FAILURES:
+            waiting, self._waiting = self._waiting, {}
+            for each in waiting:
+                if not each.done():
+                    each.set_exception(NoHostError(f"no host could be started: {why}"))
+        self._balance()
+
+    # --- watching
+
+    async def _supervise(self, link: HostLink) -> None:
+        """Watches a host from its start to its end."""
+        status = await self._until_registered(link)
+        if status is not None:
+            await self._ended(link, status)
+            return
+        pause, lost_since = 0.02, None
+        while True:
+            try:
+                async with aclosing(link.news()) as news:  # type: ignore[type-var]
+                    async for message in news:
+                        pause, lost_since = 0.02, None
+                        await self._take(link, message)
+            except HostImpostorError as error:
+                logger.error("%s", error)
+            except HostGoneError as error:
+                logger.debug("%s", error)
+            link.is_connected = False
+            lost_since = lost_since or time.monotonic()
+            status = await self._how_it_ended(link, patience=_DYING_SECONDS if pause < 1 else 0)
+            if status is None and time.monotonic() - lost_since > _HUNG_SECONDS:
+                status = await self._end_hung(link)
+            if status is not None:
+                await self._ended(link, status)
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 2.0)
+
+    async def _until_registered(self, link: HostLink) -> Exited | None:
+        """Waits; answers how it ended if it did not come to that."""
+        seconds = self._settings.start_timeout
+        deadline = time.monotonic() + seconds
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await link.registered.wait()
+            if link.registered.is_set():
+                link.progress = ""
+                return None
+            status = await self._poll(link)
+            if isinstance(status, Exited):
+                return status
+            if isinstance(status, Starting):
+                await self._tell(link, status.text)
+                if status.queued:
+                    deadline = time.monotonic() + seconds
+            if time.monotonic() > deadline:
+                with suppress(LaunchError):  # or it is found later
+                    await self._launcher.stop(link.details)
+                return Exited(None, f"after it had not registered within {seconds:g} s")
+
+    async def _tell(self, link: HostLink, text: str) -> None:
+        """Who waits for a host is told how far it is."""
+        why = f"host {link.id}: {text}" if text else ""
+        if why == link.progress:
+            return
+        link.progress = why
+        boards = [each.board for each in self._waiting.values() if each.board is not None]
+        if why and boards:
+            with suppress(Problem):  # it is no more than news
+                await self._listener.boards_wait(boards, why)
+
+    async def _take(self, link: HostLink, message: dict[str, Any]) -> None:
+        try:
+            if "boards" in message:
+                link.is_connected = True
+                self._failures = 0
+                await self._listener.host_has(link.id, set(message["boards"]))
+                self._deal()
+            else:
+                await self._listener.board_stands(link.id, message["board"], message["state"])
+        except Problem as error:  # the database is away; it will be told again
+            logger.warning("news of host %s could not be kept: %s", link.id, error)
+
+    async def _poll(self, link: HostLink) -> Status | None:
+        """How a host is; none while the engine does not say."""
+        try:
+            return await self._launcher.poll(link.details)
+        except LaunchError as error:
+            logger.warning("host %s: %s", link.id, error)
+            return None
+
+    async def _how_it_ended(self, link: HostLink, patience: float) -> Exited | None:
+        """None if it lives; a process needs a moment to end after its connections have."""
+        deadline = time.monotonic() + patience
+        while True:
+            status = await self._poll(link)
+            if isinstance(status, Exited):
+                return status
+            if time.monotonic() >= deadline or await self._answers(link):
+                return None
+            await asyncio.sleep(0.02)
+
+    async def _end_hung(self, link: HostLink) -> Exited | None:
+        """Ends a host that does not answer; none if that cannot be done now."""
+        logger.error("host %s does not answer and is ended", link.id)
+        try:
+            await self._launcher.stop(link.details)
+        except LaunchError as error:
+            logger.warning("host %s: %s", link.id, error)
+            return None
+        return await self._how_it_ended(link, patience=_DYING_SECONDS)
+
+    async def _answers(self, link: HostLink) -> bool:
+        try:
+            await link.health()
+        except TbhubError:
+            return False
+        return True
+
+    async def _ended(self, link: HostLink, status: Exited) -> None:
+        was_up, was_needed = link.registered.is_set(), not link.ending
+        lines = await self._last_lines(link.details)
+        self._links.pop(link.id, None)
+        if was_needed:
+            logger.error("host %s ended %s", link.id, status.reason)
+        else:
+            logger.info("host %s was not needed any more", link.id)
+        death = Death(link.id, status.code, status.reason, lines, status.taken)
+        if was_up:
+            self._balance()  # the next one starts while the boards of this one are seen to
+        await _insist(lambda: self._listener.host_died(death))
+        await _insist(lambda: self._write(lambda c: store.note_end(c, link.id, status.code)))
+        with suppress(LaunchError):  # what the engine still has of it; or that is found later
+            await self._launcher.stop(link.details)
+        if was_needed and not was_up:
+            last = next((line for line in reversed(lines) if line.strip()), "")
+            self._failed(f"it ended {status.reason}. {last}".strip())
+        self._balance()
+
+    async def _last_lines(self, details: Any) -> tuple[str, ...]:
+        try:
+            return tuple(await self._launcher.logs(details, _LAST_LINES))
+        except LaunchError as error:
+            return (f"(what it printed is not known: {error})",)
+
+    # --- after a restart
+
+    async def _adopt(self, row: Any) -> Death | None:
+        """A host that an earlier hub has started; tells how it ended if it has."""
+        details = row.details or {"host": row.id}
+        if row.launcher != self._launcher.name:
+            return await self._disown(row)
+        if row.state == "ended":
+            return Death(row.id, row.exit_code, "", await self._last_lines(details))
+        link = HostLink(row.id, self._link_session, details, row.address, row.secret, row.created)
+        status: Status | None = Exited(None, "before it had registered")
+        if row.address is not None and row.secret is not None:
+            status = await self._poll(link)
+        elif row.details:
+            # It knows where the earlier hub was, not where we are; it has no boards yet.
+            with suppress(LaunchError):  # or it is found later
+                await self._launcher.stop(details)
+        if isinstance(status, Exited):
+            code = status.code
+            await self._write(lambda c: store.note_end(c, row.id, code))
+            lines = await self._last_lines(details)
+            return Death(row.id, code, status.reason, lines, status.taken)
+        link.draining = row.state == "draining"
+        for board, data in (await self._read(lambda c: store.boards_on(c, row.id))).items():
+            link.boards.add(board, data)
+        link.registered.set()
+        self._links[row.id] = link
+        self._run(self._supervise(link))
+        return None
+
+    async def _disown(self, row: Any) -> Death:
+        """A host of the launcher that the hub had before: it ends, its boards come to ours."""
+        if row.address is not None and row.secret is not None:
+            link = HostLink(row.id, self._link_session, {}, row.address, row.secret)
+            with suppress(HostGoneError, HostRefusedError):
+                await link.shutdown()
+        await self._write(lambda c: store.note_end(c, row.id, None))
+        reason = f"when the hub changed from launcher {row.launcher} to {self._launcher.name}"
+        return Death(row.id, None, reason, (), taken=True)
+
+    @property
+    def _link_session(self) -> aiohttp.ClientSession:
+        assert self._session is not None
+        return self._session
+
+    async def _reap(self) -> None:
+        """Ends what the launcher has of hosts that nobody knows any more."""
+        while True:
+            await asyncio.sleep(_REAP_SECONDS)
+            await self._reap_once()
+
+    async def _reap_once(self) -> None:
+        try:
+            for host, details in (await self._launcher.find()).items():
+                if not await self._is_known(host):
+                    logger.warning("host %s belongs to nobody and is ended", host)
+                    await self._launcher.stop(details)
+        except (LaunchError, Problem) as error:
+            logger.warning("hosts that belong to nobody were not looked for: %s", error)
+
+    async def _is_known(self, host: str) -> bool:
+        return host in self._links or await self._read(lambda c: store.lives(c, host))
+
+    # --- the database
+
+    async def _read(self, ask: Callable[[Connection], T]) -> T:
+        def work() -> T:
+            with self._database.read() as connection:
+                return ask(connection)
+
+        return await asyncio.to_thread(work)
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        def transaction() -> T:
+            with self._database.begin() as connection:
+                return work(connection)
+
+        return await asyncio.to_thread(transaction)
+
+
+async def _insist(work: Callable[[], Awaitable[None]]) -> None:
+    """Does something that must be done, also if the database is away for a while."""
+    pause = 0.1
+    while True:
+        try:
+            await work()
+            return
+        except Problem as error:
+            logger.warning("will be tried again: %s", error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 5.0)
+
+
+def _tell_of_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        logger.error("a host is not watched any more", exc_info=task.exception())
+
+
+def _policy(settings: Settings, *, shares: bool) -> Policy:
+    """What is set; where nothing is, boards share a host that is kept, or have one each."""
+    per_host, kept = settings.boards_per_host, settings.min_hosts
+    return Policy(
+        boards_per_host=(0 if shares else 1) if per_host is None else per_host,
+        min_hosts=(1 if shares else 0) if kept is None else kept,
+        max_hosts=settings.max_hosts,
+    )
+
+
+def _fingerprint(certificate: Path) -> str:
+    text = certificate.read_text()
+    end = "-----END CERTIFICATE-----"
+    first = text[text.index("-----BEGIN CERTIFICATE-----") : text.index(end) + len(end)]
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).hexdigest()

@@ -1,0 +1,187 @@
+"""The pages for people: the web page, login, and signing in elsewhere. Not part of the schema."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+from urllib.parse import parse_qsl, urlencode
+
+from fastapi import APIRouter, Depends, Request
+from fastapi import Response as FastResponse
+
+from tbhub.api.problems import (
+    BadRequest,
+    NotAuthenticated,
+    NotFound,
+    Problem,
+    TooLarge,
+)
+from tbhub.boards.wsgi import Response
+from tbhub.hub import answers, oidc, pages
+from tbhub.hub.gate import Pass, cookie, make_cookie
+from tbhub.hub.hub import Hub
+from tbhub.hub.page_files import page_headers
+from tbhub.hub.pages import Chrome
+from tbhub.hub.routes.common import TheHub, hub_of
+from tbhub.hub.routes.sessions import address_of
+from tbhub.hub.visits import login_address
+
+router = APIRouter(include_in_schema=False)
+
+_MOST_FORM = 16 << 10
+_NOT_BUILT = (
+    "This installation was made without its web page. The tbhub command and the API work as ever; "
+    "`pip install .` with Node.js installed builds the page, or `make web` in a clone."
+)
+# The web page's own addresses, as `web/src/router.ts` knows them; /boards/<id>/… are TensorBoard's.
+PAGES = (
+    "/",
+    "/runs/{rest:path}",
+    "/compare",
+    "/boards",
+    "/board/{rest:path}",
+    "/settings",
+    "/settings/{rest:path}",
+)
+# A path of this hub: two slashes, or one and a backslash, would lead to another.
+_LOCAL = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]*\Z|/\Z")
+
+
+def pass_of(request: Request) -> Pass | None:
+    """Whoever asks, if they are known."""
+    return hub_of(request).gate.find(request.scope)
+
+
+Found = Annotated[Pass | None, Depends(pass_of)]
+
+
+async def page(hub: TheHub, request: Request, found: Found) -> FastResponse:
+    """The web page, whichever of its addresses is asked for; it asks the API for the rest."""
+    if found is None:
+        return _sent(answers.redirect(login_address(hub.settings.base_path, request.scope)))
+    made = request.app.state.page_files.page
+    if made is None:
+        chrome = Chrome(hub.settings.base_path, found.caller.name)
+        return _sent(answers.html(200, pages.message_page(chrome, "No web page", _NOT_BUILT)))
+    return _sent(Response(200, [*page_headers(len(made)), *answers.SECURITY], made))
+
+
+for _path in PAGES:
+    router.add_api_route(_path, page, methods=["GET"])
+
+
+@router.get("/login")
+def login_page(hub: TheHub, request: Request, found: Found) -> FastResponse:
+    """Asks who somebody is; whoever is known goes on."""
+    after = local(request.query_params.get("next"), hub.settings.base_path)
+    if found is not None:
+        return _sent(answers.redirect(after))
+    return _login(hub, after)
+
+
+@router.post("/login")
+async def log_in(hub: TheHub, request: Request) -> FastResponse:
+    """What was written into the login page."""
+    hub.gate.require_own_page(request.scope)
+    form = await _form(request)
+    after = local(form.get("next"), hub.settings.base_path)
+    try:
+        if "token" in form:
+            token = form["token"].strip()
+            if await hub.in_thread(hub.identity.identify, token) is None:
+                raise NotAuthenticated("this token is unknown, expired or revoked")
+        else:
+            who = form.get("name", ""), form.get("password", ""), address_of(request)
+            token = (await hub.in_thread(hub.identity.log_in, *who)).token
+    except Problem as problem:
+        return _login(hub, after, problem, form.get("name", ""))
+    lasting = hub.settings.session_hours * 3600
+    return _sent(answers.redirect(after, hub.gate.set_cookie(request.scope, token, lasting)))
+
+
+@router.post("/logout")
+def log_out(hub: TheHub, request: Request, found: Found) -> FastResponse:
+    """Ends a browser's session."""
+    hub.gate.require_own_page(request.scope)
+    if found is not None and found.token is not None:
+        hub.identity.log_out(found.token)
+    where = f"{hub.settings.base_path}/login"
+    return _sent(answers.redirect(where, hub.gate.drop_cookie(request.scope)))
+
+
+@router.get("/login/oidc")
+async def begin(hub: TheHub, request: Request) -> FastResponse:
+    """Sends somebody to sign in elsewhere."""
+    provider = _provider(hub)
+    base = hub.settings.base_path
+    after = local(request.query_params.get("next"), base)
+    public = hub.gate.address(request.scope) or hub.url
+    where, kept = await provider.begin(after, f"{public}/login/oidc/callback")
+    header = make_cookie(request.scope, oidc.COOKIE, kept, f"{base}/login/oidc", oidc.LASTING)
+    return _sent(answers.redirect(where, header))
+
+
+@router.get("/login/oidc/callback")
+async def finish(hub: TheHub, request: Request) -> FastResponse:
+    """Somebody comes back, signed in or not."""
+    provider = _provider(hub)
+    path = f"{hub.settings.base_path}/login/oidc"
+    over = make_cookie(request.scope, oidc.COOKIE, "", path, 0)
+    try:
+        kept = cookie(request.scope, oidc.COOKIE)
+        user, after = await provider.finish(kept, dict(request.query_params))
+    except Problem as problem:
+        return _login(hub, f"{hub.settings.base_path}/", problem)
+    made = await hub.in_thread(hub.identity.open_session, user.id, user.role)
+    lasting = hub.settings.session_hours * 3600
+    header = hub.gate.set_cookie(request.scope, made.token, lasting)
+    return _sent(answers.redirect(local(after, hub.settings.base_path), header, over))
+
+
+def local(path: str | None, base: str) -> str:
+    """Where somebody goes after they have logged in: within this hub, whatever was asked."""
+    if path is not None and _LOCAL.match(path) and path.startswith(f"{base}/"):
+        return path
+    return f"{base}/"
+
+
+def _provider(hub: Hub) -> oidc.OpenIdConnect:
+    if hub.oidc is None:
+        raise NotFound("signing in elsewhere is not set up here")
+    return hub.oidc
+
+
+def _login(hub: Hub, after: str, problem: Problem | None = None, name: str = "") -> FastResponse:
+    base = hub.settings.base_path
+    sso = None
+    if hub.oidc is not None:
+        where = f"{base}/login/oidc?{urlencode({'next': after})}"
+        sso = pages.sso_button(where, hub.settings.oidc_name)
+    page = pages.login_page(
+        Chrome(base),
+        after=after,
+        by_token=hub.settings.single_user,
+        sso=sso,
+        problem=None if problem is None else problem.message,
+        name=name,
+    )
+    status = 200 if problem is None else problem.status
+    return _sent(answers.html(status, page))
+
+
+async def _form(request: Request) -> dict[str, str]:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_FORM:
+            raise TooLarge("a login is shorter than this")
+    kind = request.headers.get("content-type", "")
+    if not kind.startswith("application/x-www-form-urlencoded"):
+        raise BadRequest("a form is expected, as the login page sends it")
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _sent(response: Response) -> FastResponse:
+    made = FastResponse(response.body, response.status)
+    made.raw_headers = list(response.headers)
+    return made

@@ -1,0 +1,229 @@
+"""What a board was asked to show, and what that comes to.
+
+A board keeps what it was asked for beside the runs it came to: with `follow` it is asked again
+whenever runs come and go, and a board that is to be used again shows what the same words mean now.
+Runs that were added later stay, runs that were taken out stay out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from typing import Any, TypeVar
+
+import orjson
+from sqlalchemy import Column, Connection, select
+
+from tbhub.api.models import BoardOptions, NewBoard
+from tbhub.api.problems import BadRequest
+from tbhub.catalog.resolve import resolve
+from tbhub.catalog.selection import Location, Selection, is_uri
+from tbhub.catalog.selectors import SelectorError, parse
+from tbhub.catalog.templates import TemplateError, parse_template
+from tbhub.database.rows import chunks
+from tbhub.database.tables import runs
+
+Visible = frozenset[int] | None
+T = TypeVar("T", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was named, when the board was made and since."""
+
+    selector: str = ""
+    experiments: tuple[int, ...] = ()
+    trials: tuple[int, ...] = ()
+    uris: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()  # selectors
+    added_uris: tuple[str, ...] = ()
+    removed: tuple[int, ...] = ()  # numbers of runs
+    removed_uris: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept; the selector has a column of its own."""
+        found = {name: list(value) for name, value in asdict(self).items() if name != "selector"}
+        return {name: value for name, value in found.items() if value}
+
+    @classmethod
+    def from_json(cls, selector: str, kept: Mapping[str, Any]) -> Asked:
+        """As it was kept."""
+        names = cls.__dataclass_fields__.keys() - {"selector"}
+        found = {name: tuple(value) for name, value in kept.items() if name in names}
+        return cls(selector, **found)
+
+    def key(self, options: BoardOptions, follow: bool) -> str:
+        """Alike for boards that would show the same."""
+        fields = [
+            self.selector,
+            sorted(set(self.experiments)),
+            sorted(set(self.trials)),
+            sorted(set(self.uris)),
+            options.model_dump(),
+            follow,
+        ]
+        return hashlib.sha256(orjson.dumps(fields)).hexdigest()
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What that comes to: runs of the catalog, other places, and what was named one by one."""
+
+    run_ids: tuple[int, ...]
+    uris: tuple[str, ...]
+    experiments: tuple[int, ...]
+    trials: tuple[int, ...]
+    workspaces: frozenset[int]
+
+    def to_json(self) -> dict[str, Any]:
+        """What is kept of it beside the runs."""
+        return {
+            "experiments": list(self.experiments),
+            "trials": list(self.trials),
+            "workspaces": sorted(self.workspaces),
+        }
+
+
+def asked_of(new: NewBoard) -> Asked:
+    """What a request asks for.
+
+    Raises:
+        BadRequest: The selector cannot be understood; says where. Or nothing is asked for.
+    """
+    selection = parsed(new.runs)
+    asked = Asked(
+        selector=str(selection) if new.runs.strip() else "",
+        experiments=tuple(dict.fromkeys(new.experiments)),
+        trials=tuple(dict.fromkeys(new.trials)),
+        uris=tuple(dict.fromkeys(map(_whole, new.uris))),
+    )
+    if asked == Asked():
+        raise BadRequest("Nothing to show: give a selector, experiments, runs or places.")
+    return asked
+
+
+def parsed(text: str) -> Selection:
+    """A selector, with paths that mean the same in every process."""
+    try:
+        selection = parse(text)
+    except SelectorError as error:
+        position = getattr(error, "position", None)
+        raise BadRequest(str(error), position=position, text=text) from None
+    for term in selection.terms:
+        if isinstance(term, Location):
+            _whole(term.uri)
+    return selection
+
+
+def _whole(uri: str) -> str:
+    if is_uri(uri):
+        return uri
+    if not os.path.isabs(uri) or "\0" in uri:
+        raise BadRequest(f"{uri}: the hub needs the whole path, beginning with /.")
+    return os.path.normpath(uri)
+
+
+def check_options(options: BoardOptions) -> None:
+    """Raises `BadRequest` where names or groups cannot be made as asked."""
+    from tbhub.series.group import GroupByError, parse_group_by
+
+    try:
+        if options.template:
+            parse_template(options.template)
+        if options.group_by:
+            parse_group_by(options.group_by)
+    except (TemplateError, GroupByError) as error:
+        raise BadRequest(str(error)) from None
+
+
+def show(connection: Connection, asked: Asked, visible: Visible) -> Shown:
+    """What is asked for, as far as it may be seen.
+
+    Raises:
+        NotFound: Something that was named is not there, or may not be seen.
+        Ambiguous: A name stands for several.
+    """
+    main = parse(asked.selector)
+    parts = [resolve(connection, main, visible, asked.experiments, asked.trials)]
+    places = tuple(Location(uri, typed=uri) for uri in (*asked.uris, *asked.added_uris))
+    parts.append(resolve(connection, Selection(places), visible))
+    parts += [resolve(connection, parse(text), visible) for text in asked.added]
+    out, out_uris = frozenset(asked.removed), frozenset(asked.removed_uris)
+    run_ids = _union([part.run_ids for part in parts], out)
+    named = _union([part.experiments for part in parts])
+    return Shown(
+        run_ids,
+        _union([part.uris for part in parts], out_uris),
+        _union([named], _emptied(connection, asked.removed, run_ids)),
+        _union([part.trials for part in parts], out),
+        _of_runs(connection, runs.c.workspace_id, run_ids),
+    )
+
+
+def joined(shown: Shown, more: Shown) -> Shown:
+    """Both together."""
+    return Shown(
+        _union([shown.run_ids, more.run_ids]),
+        _union([shown.uris, more.uris]),
+        _union([shown.experiments, more.experiments]),
+        _union([shown.trials, more.trials]),
+        shown.workspaces | more.workspaces,
+    )
+
+
+def without(connection: Connection, shown: Shown, less: Shown) -> Shown:
+    """The one without the other; an experiment that was named stays so while a run of it does."""
+    gone = frozenset(less.run_ids)
+    run_ids = _union([shown.run_ids], gone)
+    return Shown(
+        run_ids,
+        _union([shown.uris], frozenset(less.uris)),
+        _union([shown.experiments], _emptied(connection, less.run_ids, run_ids)),
+        _union([shown.trials], gone),
+        _of_runs(connection, runs.c.workspace_id, run_ids),
+    )
+
+
+def add(asked: Asked, more: Asked, found: Shown) -> Asked:
+    """With more added, which is now found to be so much."""
+    return replace(
+        asked,
+        added=_union([asked.added, (more.selector,) if more.selector else ()]),
+        added_uris=_union([asked.added_uris, more.uris]),
+        removed=_union([asked.removed], frozenset(found.run_ids)),
+        removed_uris=_union([asked.removed_uris], frozenset(found.uris)),
+    )
+
+
+def remove(asked: Asked, found: Shown) -> Asked:
+    """Without what was found."""
+    return replace(
+        asked,
+        removed=_union([asked.removed, found.run_ids]),
+        removed_uris=_union([asked.removed_uris, found.uris]),
+    )
+
+
+def _union(parts: Iterable[Iterable[T]], without: frozenset[T] = frozenset()) -> tuple[T, ...]:
+    """All of them once, in their order."""
+    return tuple(each for each in dict.fromkeys(chain.from_iterable(parts)) if each not in without)
+
+
+def _emptied(connection: Connection, gone: Sequence[int], run_ids: Sequence[int]) -> frozenset[int]:
+    """The experiments of which runs were taken out, and none is left."""
+    if not gone:
+        return frozenset()
+    column = runs.c.experiment_id
+    return _of_runs(connection, column, gone) - _of_runs(connection, column, run_ids)
+
+
+def _of_runs(connection: Connection, column: Column[int], run_ids: Sequence[int]) -> frozenset[int]:
+    """What runs have in a column."""
+    found: set[int] = set()
+    for chunk in chunks(run_ids):
+        where = select(column).where(runs.c.id.in_(chunk)).distinct()
+        found.update(connection.execute(where).scalars())
+    return frozenset(found)

@@ -1,0 +1,305 @@
+"""Visits of boards: ``/boards/<short>/…``.
+
+Every request is authorised before anything else happens, and only authorised ones keep a board from
+being idle. Who may not see a board gets the answer of one that is not there. A board that is up is
+the proxy's; visiting the page of a stopped one wakes it, and one that has ended says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+from urllib.parse import parse_qsl, quote, urlencode
+
+from tbhub.api.models import Board, State
+from tbhub.api.problems import (
+    Conflict,
+    Forbidden,
+    NotAuthenticated,
+    NotFound,
+    Problem,
+    Unavailable,
+)
+from tbhub.boards.wsgi import Receive, Response, Scope, Send
+from tbhub.hub import answers, pages
+from tbhub.hub.access import Caller
+from tbhub.hub.board_access import BoardAccess
+from tbhub.hub.gate import Gate, cookie, make_cookie
+from tbhub.hub.pages import Chrome
+from tbhub.hub.proxy import HostGoneError, Proxy, Target
+from tbhub.hub.settings import Settings
+from tbhub.hub.shares import Shares, expiry_of
+
+_SHORT = re.compile(r"[0-9a-f]{8}\Z")
+_UP = (State.RUNNING, State.WAITING)
+_COMING = (State.QUEUED, State.STARTING)
+_ASLEEP = (State.STOPPING, State.STOPPED)
+_PATIENCE = 8.0  # seconds a request waits for its board before it is told so
+_RETRY = (b"retry-after", b"1")
+
+
+class Route(Protocol):
+    """What the conductor knows of a board without looking."""
+
+    @property
+    def board_id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def state(self) -> State: ...
+    @property
+    def address(self) -> str | None: ...
+    @property
+    def secret(self) -> str | None: ...
+    @property
+    def handover(self) -> str | None: ...
+
+
+class Boards(Protocol):
+    """What is needed of the conductor."""
+
+    def route(self, board: str) -> Route | None: ...
+    def note_request(self, board_id: str, size: int) -> None: ...
+    def streams(self, board_id: str, change: int) -> None: ...
+    def wake(self, board_id: str, timeout: float) -> Awaitable[object]: ...
+    def get(self, caller: Caller, board: str) -> Awaitable[Board]: ...
+    def start_board(self, caller: Caller, board: str) -> Awaitable[object]: ...
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """A request for something of a board."""
+
+    short: str
+    path: str  # below the board, as the client has written it
+    root: str  # what stands before it: <base>/boards/<short>/
+
+    @property
+    def is_page(self) -> bool:
+        return self.path in ("", "index.html")
+
+
+class Visits:
+    """The ASGI application of all board pages."""
+
+    def __init__(
+        self,
+        boards: Boards,
+        gate: Gate,
+        access: BoardAccess,
+        shares: Shares,
+        proxy: Proxy,
+        settings: Settings,
+    ) -> None:
+        self._boards = boards
+        self._gate = gate
+        self._access = access
+        self._shares = shares
+        self._proxy = proxy
+        self._base = settings.base_path
+        self._chrome = Chrome(self._base)
+
+    def close(self) -> None:
+        """Ends the streams of open pages; the hub is about to."""
+        self._proxy.end_streams()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+            return
+        try:
+            response = await self._answer(scope, receive, send)
+        except Problem as problem:
+            response = self._problem(scope, problem)
+        if response is not None:
+            await response.send(send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
+        visit = self._visit(scope)
+        if visit is None:
+            return self._slash(scope)
+        route = self._boards.route(visit.short)
+        if route is not None and b"share=" in scope["query_string"]:
+            response = await self._open_share(scope, visit, route)
+            if response is not None:
+                return response
+        caller = await self._caller(scope, visit, route)
+        if route is None or caller is None:
+            raise NotFound("no such board, or none that you may see")
+        if scope["method"] not in ("GET", "HEAD") and not self._gate.is_own_page(scope):
+            raise Forbidden("a page of another site may not ask this")
+        if scope["method"] == "POST" and visit.path == "":
+            return await self._start(caller, visit, route)
+        wakes = visit.is_page and scope["method"] == "GET"
+        if route.state in _COMING or (wakes and route.state in _ASLEEP):
+            route = await self._waited_for(visit, route)
+        if route.state not in _UP or route.address is None:
+            return await self._not_up(scope, caller, visit, route)
+        return await self._pass_on(scope, receive, send, caller, visit, route)
+
+    async def _pass_on(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        caller: Caller,
+        visit: _Visit,
+        route: Route,
+    ) -> Response | None:
+        self._boards.note_request(route.board_id, 0)
+        try:
+            await self._proxy.forward(scope, receive, send, self._target(visit, route))
+        except HostGoneError as problem:
+            if not answers.wants_page(scope):
+                return answers.problem(problem, _RETRY)
+            text = "The process that serves it does not answer; this page tries again."
+            page = pages.message_page(self._chrome, route.name, text, again=True)
+            return answers.html(503, page, _RETRY, framed=True)
+        return None
+
+    def _target(self, visit: _Visit, route: Route) -> Target:
+        assert route.address is not None
+        return Target(
+            address=route.address,
+            secret=route.secret or "",
+            root=f"/b/{route.board_id}/",
+            path=visit.path,
+            public=visit.root,
+            count=partial(self._boards.note_request, route.board_id),
+            stream=partial(self._boards.streams, route.board_id),
+            handover=route.handover,
+        )
+
+    def _visit(self, scope: Scope) -> _Visit | None:
+        """What is asked for; None for a board's name without the slash that has to follow."""
+        beginning = f"{self._base}/boards/"
+        raw = (scope.get("raw_path") or quote(scope["path"]).encode()).decode("latin-1")
+        if not raw.startswith(beginning):
+            raise NotFound("no such page")
+        short, slash, path = raw.removeprefix(beginning).partition("/")
+        if not _SHORT.match(short):
+            raise NotFound("no such board, or none that you may see")
+        if not slash:
+            return None
+        # The host must not be led out of the board, by whatever way these are written.
+        if any(each in (".", "..") for each in re.split(r"[/\\]", scope["path"])):
+            raise NotFound("no such page")
+        return _Visit(short, path, f"{beginning}{short}/")
+
+    def _slash(self, scope: Scope) -> Response:
+        query = scope["query_string"].decode("latin-1")
+        path = quote(scope["path"]) + "/" + (f"?{query}" if query else "")
+        return answers.redirect(path, status=308)
+
+    # --- who
+
+    async def _caller(self, scope: Scope, visit: _Visit, route: Route | None) -> Caller | None:
+        """Who asks, if they may see the board; None if they may not.
+
+        Raises:
+            NotAuthenticated: Nobody known asks.
+        """
+        found = await self._gate.find_soon(scope)
+        if found is not None and route is not None and await self._may(found.caller, route):
+            return found.caller
+        text = cookie(scope, self._gate.share_cookie(visit.short))
+        if text is not None and route is not None:
+            shared = self._shares.remembered(text, route.board_id) or await asyncio.to_thread(
+                self._shares.open, text, route.board_id
+            )
+            if shared is not None:
+                return shared
+        if found is None:
+            raise NotAuthenticated("log in first, or ask for a new link")
+        return None
+
+    async def _may(self, caller: Caller, route: Route) -> bool:
+        known = self._access.remembered(caller, route.board_id)
+        if known is None:
+            known = await asyncio.to_thread(self._access.allowed, caller, route.board_id)
+        return known
+
+    async def _open_share(self, scope: Scope, visit: _Visit, route: Route) -> Response | None:
+        """A good share link becomes a cookie for this board alone, and leaves the address."""
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        text = next((value for name, value in query if name == "share"), "")
+        rest = urlencode([(name, value) for name, value in query if name != "share"])
+        if scope["method"] != "GET" or not text:
+            return None
+        caller = await asyncio.to_thread(self._shares.open, text, route.board_id)
+        if caller is None:
+            if await self._gate.find_soon(scope) is not None:
+                return None
+            title, reason = "This link is no longer good", "Ask whoever sent it for a new one."
+            return answers.html(404, pages.message_page(self._chrome, title, reason), framed=True)
+        where = visit.root + visit.path + (f"?{rest}" if rest else "")
+        name = self._gate.share_cookie(visit.short)
+        lasting = expiry_of(text) - time.time()
+        return answers.redirect(where, make_cookie(scope, name, text, visit.root, lasting))
+
+    # --- boards that are not up
+
+    async def _waited_for(self, visit: _Visit, route: Route) -> Route:
+        """A board is waited for while it starts or moves; one that was stopped is woken."""
+        with suppress(Unavailable, Conflict):  # which the page then says
+            await self._boards.wake(route.board_id, _PATIENCE)
+        return self._boards.route(visit.short) or route
+
+    async def _not_up(self, scope: Scope, caller: Caller, visit: _Visit, route: Route) -> Response:
+        if not answers.wants_page(scope):
+            text = f"this board is {route.state.value}"
+            return answers.problem(Unavailable(text, state=route.state.value), _RETRY)
+        if route.state in (*_COMING, *_ASLEEP, *_UP):
+            page = pages.waiting_page(self._chrome, route.name, route.state)
+            return answers.html(503, page, _RETRY, framed=True)
+        board = await self._boards.get(caller, route.board_id)
+        can_start = board.state is State.FAILED and caller.may("write", "member")
+        return answers.html(
+            410, pages.ended_page(self._chrome, board, can_start=can_start), framed=True
+        )
+
+    async def _start(self, caller: Caller, visit: _Visit, route: Route) -> Response:
+        caller.require("write", "member")
+        await self._boards.start_board(caller, route.board_id)
+        return answers.redirect(visit.root)
+
+    def _problem(self, scope: Scope, problem: Problem) -> Response:
+        if not answers.wants_page(scope):
+            return answers.problem(problem)
+        if isinstance(problem, NotAuthenticated):
+            return answers.redirect(login_address(self._base, scope))
+        title = "Not found" if problem.status == 404 else "Not now"
+        text = problem.message[:1].upper() + problem.message[1:] + "."
+        return answers.html(
+            problem.status, pages.message_page(self._chrome, title, text), framed=True
+        )
+
+    # --- websockets
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            visit = self._visit(scope)
+            route = None if visit is None else self._boards.route(visit.short)
+            caller = None if visit is None else await self._caller(scope, visit, route)
+            if visit is None or route is None or caller is None or route.address is None:
+                raise NotFound("no such board, or none that you may see")
+            if not self._gate.is_own_page(scope):
+                raise Forbidden("a page of another site may not ask this")
+            self._boards.note_request(route.board_id, 0)
+            await self._proxy.websocket(scope, receive, send, self._target(visit, route))
+        except Problem:
+            await send({"type": "websocket.close", "code": 1008})
+
+
+def login_address(base: str, scope: Scope) -> str:
+    """Where a person logs in who then comes back to what they asked for."""
+    query = scope["query_string"].decode("latin-1")
+    after = quote(scope["path"]) + (f"?{query}" if query else "")
+    return f"{base}/login?{urlencode({'next': after})}"

@@ -1,0 +1,263 @@
+"""Runs in buckets, in the catalog of a real hub: found, read, followed, in trouble, gone."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from support import seaweedfs as weed
+from support.hub import HubProcess, clean_environment, eventually
+from support.seaweedfs import SeaweedFS, seaweedfs
+from support.up import COMMAND
+from tbhub import SummaryWriter
+from tbhub.storage.open import open_store
+from tbhub.storage.store import Store
+
+__all__ = ["seaweedfs"]
+
+
+class Place:
+    """A prefix of a bucket, with what is there."""
+
+    def __init__(self, server: SeaweedFS, name: str, directory: Path) -> None:
+        self.settings = {
+            "endpoint": server.url,
+            "access_key_id": "everything",
+            "secret_access_key": weed.SECRET,
+        }
+        self.uri = f"s3://{weed.BUCKET}/{name}"
+        self.directory = directory
+        store, self.top = open_store(self.uri, self.settings)
+        self.store: Store = store
+
+    def writer(self, run: str, **hparams: float) -> SummaryWriter:
+        """Logs on this machine, to what `send` sends."""
+        writer = SummaryWriter(self.directory / run)
+        if hparams:
+            writer.add_hparams(hparams, {}, run_name=".")
+        return writer
+
+    def send(self, run: str) -> None:
+        """Puts each event file as one segment; a longer one takes its place."""
+        for file in (self.directory / run).iterdir():
+            self.store.put(f"{self.top}/{run}/{file.name}.000001", file)
+
+    def connect(self, hub: HubProcess, **other: str) -> None:
+        new = {"name": "weed", "uri": self.uri, "settings": {**self.settings, **other}}
+        hub.json("POST", "/api/v1/storage", json=new)
+
+    def disconnect(self, hub: HubProcess) -> None:
+        hub.json("DELETE", "/api/v1/storage/weed")
+
+
+@pytest.fixture
+def place(tmp_path: Path, seaweedfs: SeaweedFS) -> Iterator[Place]:
+    made = Place(seaweedfs, tmp_path.name, tmp_path / "logs")
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[HubProcess]:
+    with HubProcess(tmp_path / "home", cache_dir=tmp_path / "cache") as running:
+        yield running
+
+
+def tbhub(hub: HubProcess, *arguments: str, stdin: str = "", code: int = 0) -> str:
+    """What a command prints."""
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        env=clean_environment(TBHUB_URL=hub.url, TBHUB_TOKEN=hub.token),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert weed.SECRET not in done.stdout + done.stderr
+    return done.stdout
+
+
+def runs(hub: HubProcess) -> dict[str, dict[str, Any]]:
+    found = hub.json("GET", "/api/v1/runs?limit=1000")["runs"]
+    return {run["path"]: run for run in found}
+
+
+def last(hub: HubProcess, run: str, tag: str = "loss") -> float | None:
+    metrics = runs(hub).get(run, {}).get("metrics") or {}
+    found: float | None = metrics.get(tag, {}).get("last")
+    return found
+
+
+def test_metrics_and_hparams_are_in_the_catalog_and_move(hub: HubProcess, place: Place) -> None:
+    for number, run in enumerate(("a", "b/c")):
+        with place.writer(run, lr=0.5 + number) as writer:
+            writer.add_scalar("loss", 3.0, 1)
+        place.send(run)
+    place.connect(hub)
+    tbhub(hub, "add", place.uri)
+    eventually(lambda: last(hub, "a") == last(hub, "b/c") == 3.0)
+    shown = {run["path"]: run for run in json.loads(tbhub(hub, "runs", "--json"))}
+    assert shown["a"]["metrics"]["loss"]["last_step"] == 1
+    assert shown["a"]["hparams"] == {"lr": 0.5}
+    assert shown["b/c"]["hparams"] == {"lr": 1.5}
+    with place.writer("a") as writer:
+        for step in (2, 3):
+            writer.add_scalar("loss", 1.0 / step, step)
+            writer.flush()
+            place.send("a")
+            eventually(lambda step=step: last(hub, "a") == pytest.approx(1.0 / step))
+    assert last(hub, "b/c") == 3.0
+    for child in psutil.Process(hub.pid).children(recursive=True):
+        assert weed.SECRET not in f"{child.cmdline()} {child.environ()}"
+
+
+def test_a_hub_that_is_started_again_reads_nothing_again(hub: HubProcess, place: Place) -> None:
+    with place.writer("a") as writer:
+        writer.add_scalar("loss", 3.0, 1, walltime=1000.0)
+    place.send("a")
+    place.connect(hub)
+    tbhub(hub, "add", place.uri)
+    eventually(lambda: last(hub, "a") == 3.0)
+    hub.stop()
+    # Were it read again, its catalog would say what is there now.
+    with sqlite3.connect(hub.home / "hub.db") as connection:
+        connection.execute("UPDATE metrics SET last = 7.0")
+    hub.restart()
+    with place.writer("b") as writer:
+        writer.add_scalar("loss", 4.0, 1)
+    place.send("b")
+    tbhub(hub, "add", place.uri)
+    eventually(lambda: last(hub, "b") == 4.0)
+    assert last(hub, "a") == 7.0
+
+
+def test_wrong_credentials_are_told_and_got_over(hub: HubProcess, place: Place) -> None:
+    with place.writer("a") as writer:
+        writer.add_scalar("loss", 3.0, 1)
+    place.send("a")
+    place.connect(hub)
+    tbhub(hub, "add", place.uri)
+    eventually(lambda: last(hub, "a") == 3.0)
+    place.disconnect(hub)
+    place.connect(hub, secret_access_key="mistaken")
+    problem = eventually(lambda: runs(hub)["a"]["problem"])
+    assert "cannot be read" in problem
+    assert last(hub, "a") == 3.0
+    hub.stop()
+    hub.restart()
+    eventually(lambda: hub.json("GET", "/api/v1/status")["indexing"].get("runs") == 1)
+    assert last(hub, "a") == 3.0
+    place.disconnect(hub)
+    place.connect(hub)
+    eventually(lambda: runs(hub)["a"]["problem"] is None)
+    assert last(hub, "a") == 3.0
+    for text in (problem, hub.log, hub.ask("GET", "/api/v1/status").text):
+        assert "mistaken" not in text
+        assert weed.SECRET not in text
+
+
+def test_a_started_run_keeps_its_status_and_shows_what_is_below(
+    hub: HubProcess, place: Place
+) -> None:
+    place.connect(hub)
+    new = {"experiment": "e", "location": f"{place.uri}/started", "hparams": {"lr": 1.0}}
+    run = hub.json("POST", "/api/v1/runs", json=new)["run"]
+    for part in ("started", "started/eval"):
+        with place.writer(part) as writer:
+            writer.add_scalar("loss", 2.0, 1, walltime=1000.0)
+    for part in ("started/eval", "started"):
+        for file in (place.directory / part).glob("events*"):
+            place.store.put(f"{place.top}/{part}/{file.name}.000001", file)
+
+    def shown() -> dict[str, Any]:
+        found: dict[str, Any] = hub.json("GET", f"/api/v1/runs/{run['id']}")
+        return found
+
+    eventually(lambda: set(shown()["metrics"]) == {"loss", "eval/loss"})
+    assert shown()["status"] == "running"
+    assert shown()["hparams"] == {"lr": 1.0}
+
+
+def test_watched_runs_come_and_go_and_belong_to_what_was_said(
+    hub: HubProcess, place: Place
+) -> None:
+    for run in ("a", "b", "kept"):
+        with place.writer(run) as writer:
+            writer.add_scalar("loss", 3.0, 1)
+    place.send("a")
+    place.send("kept")
+    place.connect(hub)
+    tbhub(hub, "add", place.uri, "--watch", "--experiment", "mine")
+    eventually(lambda: last(hub, "a") == last(hub, "kept") == 3.0)
+    kept = runs(hub)["kept"]["id"]
+    hub.json("PATCH", f"/api/v1/runs/{kept}", json={"note": "the best"})
+    place.send("b")
+    eventually(lambda: last(hub, "b") == 3.0)
+    assert {run["experiment"] for run in runs(hub).values()} == {"mine"}
+    place.store.delete_below(f"{place.top}/a")
+    place.store.delete_below(f"{place.top}/kept")
+    eventually(lambda: "a" not in runs(hub) and runs(hub)["kept"]["status"] == "lost")
+    place.send("kept")
+    eventually(lambda: runs(hub)["kept"]["status"] != "lost")
+    assert runs(hub)["kept"]["id"] == kept
+
+
+def test_a_board_shows_runs_from_here_and_behind_two_connections(
+    tmp_path: Path, place: Place, seaweedfs: SeaweedFS
+) -> None:
+    """Scenario 3. Each connection is for its prefix alone, and neither key is the hub's."""
+    other = Place(seaweedfs, f"{tmp_path.name}-other", tmp_path / "other-logs")
+    with SummaryWriter(tmp_path / "runs" / "here") as writer:
+        writer.add_scalar("loss", 0.0, 1)
+    with HubProcess(tmp_path / "home", logdirs=tmp_path / "runs") as hub:
+        for number, (each, key) in enumerate(((place, "everything"), (other, "reads"))):
+            with each.writer(f"there{number}") as writer:
+                writer.add_scalar("loss", 1.0 + number, 1)
+            each.send(f"there{number}")
+            settings = {**each.settings, "access_key_id": key}
+            new = {"name": f"c{number}", "uri": each.uri, "settings": settings}
+            hub.json("POST", "/api/v1/storage", json=new)
+            tbhub(hub, "add", each.uri)
+        hub.wait_for_runs(3)
+        board = hub.create_board(trials=[run["id"] for run in runs(hub).values()])
+        root = f"/boards/{board['id'][:8]}"
+        names = {"here", "there0", "there1"}
+        eventually(lambda: set(hub.ask("GET", f"{root}/data/runs").json()) == names)
+
+        def tags() -> dict[str, Any]:
+            found: dict[str, Any] = hub.ask("GET", f"{root}/data/plugin/scalars/tags").json()
+            return found
+
+        eventually(lambda: {run for run, each in tags().items() if "loss" in each} == names)
+        shown = [hub.ask("GET", path).text for path in (f"/api/v1/boards/{board['id']}", "/")]
+    other.store.close()
+    for text in (*shown, hub.log):
+        assert weed.SECRET not in text
+
+
+def test_storage_by_the_command_line(hub: HubProcess, place: Place) -> None:
+    lines = "".join(f"{name}={value}\n" for name, value in place.settings.items())
+    said = tbhub(hub, "storage", "add", "team", place.uri, "--stdin", stdin=lines)
+    assert said == f"added team for {place.uri}; `tbhub storage test team`\n"
+    (listed,) = json.loads(tbhub(hub, "storage", "list", "--json"))
+    assert (listed["name"], listed["uri"], listed["workspace"]) == ("team", place.uri, None)
+    assert listed["settings"] == sorted(place.settings)
+    assert "credentials" in tbhub(hub, "storage", "test", "team")
+    wrong = lines.replace(weed.SECRET, "mistaken")
+    tbhub(hub, "storage", "add", "bad", place.uri, "--stdin", stdin=wrong)
+    tested = tbhub(hub, "storage", "test", "bad", code=1)
+    assert "BAD" in tested
+    assert tbhub(hub, "storage", "remove", "bad") == "removed bad\n"
+    assert tbhub(hub, "storage", "remove", "bad", code=3) == ""
+    assert tbhub(hub, "storage", "--quiet") == "team\n"
+    for text in (said, tested, hub.log):
+        assert weed.SECRET not in text
+        assert "mistaken" not in text

@@ -1,0 +1,245 @@
+"""Runs that workers start, go on with and end, through a real hub on both databases."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.hub import HubProcess, eventually
+from tbhub import SummaryWriter
+
+
+@pytest.fixture
+def hub(database_url: str, tmp_path: Path) -> Iterator[HubProcess]:
+    with HubProcess(tmp_path / "home", database=database_url, auth="users") as hub:
+        yield hub
+
+
+@pytest.fixture
+def hasty(database_url: str, tmp_path: Path) -> Iterator[HubProcess]:
+    """A hub that gives workers a second to be heard of."""
+    with HubProcess(tmp_path / "home", database=database_url, heartbeat_timeout=1) as hub:
+        yield hub
+
+
+def start(hub: HubProcess, token: str | None = None, **new: Any) -> dict[str, Any]:
+    found: dict[str, Any] = hub.json("POST", "/api/v1/runs", token, json=new)
+    return found
+
+
+def refused(hub: HubProcess, token: str | None = None, **new: Any) -> tuple[int, str]:
+    answer = hub.ask("POST", "/api/v1/runs", token, json=new)
+    error = answer.json()["error"]
+    return answer.status_code, f"{error['code']}: {error['message']}"
+
+
+def say(hub: HubProcess, run: int, what: str, **told: Any) -> tuple[int, Any]:
+    answer = hub.ask("POST", f"/api/v1/runs/{run}/{what}", json=told)
+    return answer.status_code, answer.json()
+
+
+def status(hub: HubProcess, run: int) -> str:
+    return str(hub.json("GET", f"/api/v1/runs/{run}")["status"])
+
+
+def test_a_run_is_started_once_and_ends(hub: HubProcess) -> None:
+    details = {"git": {"commit": "abc", "dirty": True}, "packages": ["a==1"]}
+    new = {
+        "experiment": "res/net",
+        "hparams": {"lr": 0.1, "layers": 3, "on": True},
+        "tags": ["a", "b"],
+        "note": "hello",
+        "command": "python train.py",
+        "machine": "box",
+        "details": details,
+        "job": "new",
+        "key": "k1",
+    }
+    made = start(hub, **new)
+    run = made["run"]
+    assert made["target"] == f"hub://runs/{run['id']}"
+    assert made["attempt"] == run["attempt"] == 1
+    assert (run["experiment"], run["status"], run["tags"]) == ("res/net", "running", ["a", "b"])
+    assert run["hparams"] == new["hparams"]
+    assert start(hub, **new)["run"]["id"] == run["id"]
+    assert hub.json("GET", f"/api/v1/runs/{run['id']}/details")["details"] == details
+    changed = {"hparams": {"lr": 0.2, "more": "x"}}
+    found = hub.json("PATCH", f"/api/v1/runs/{run['id']}", json=changed)
+    assert found["hparams"] == {"lr": 0.2, "layers": 3, "on": True, "more": "x"}
+    assert say(hub, run["id"], "heartbeat", attempt=1, progress=0.5)[0] == 200
+    for _ in range(2):
+        ended = say(hub, run["id"], "finish", attempt=1, status="failed", exit_code=3)
+        assert ended == (200, {"run": run["id"], "attempt": 1, "status": "failed"})
+    found = hub.json("GET", f"/api/v1/runs/{run['id']}")
+    assert (found["status"], found["exit_code"], found["progress"]) == ("failed", 3, 0.5)
+    assert found["ended"] is not None
+    # Whoever is late does not bring it back.
+    assert say(hub, run["id"], "heartbeat", attempt=1)[1]["status"] == "failed"
+
+
+def test_many_who_ask_with_one_key_get_one_run(hub: HubProcess) -> None:
+    together = threading.Barrier(8)
+
+    def ask(_: int) -> int:
+        together.wait()
+        return int(start(hub, experiment="x", key="same")["run"]["id"])
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(ask, range(8)))) == 1
+
+
+def test_jobs_and_names(hub: HubProcess) -> None:
+    jobs = [start(hub, job=job)["run"]["job"] for job in ("new", "new", "sweep", "sweep")]
+    assert jobs[0] != jobs[1] != jobs[2] == jobs[3]
+    assert start(hub, job=jobs[0])["run"]["job"] == jobs[0]
+    assert refused(hub, job=12345)[0] == 404
+    start(hub, name="mine")
+    code, text = refused(hub, name="mine")
+    assert code == 409
+    assert "taken" in text
+
+
+def test_places_below_a_storage_are_safe_and_unlike(hub: HubProcess, tmp_path: Path) -> None:
+    def place(**new: Any) -> str:
+        return str(start(hub, storage="s3://bucket/top", **new)["target"])
+
+    assert place(experiment="a b/../c", name="x/y") == "s3://bucket/top/default/a_b/_/c/x_y"
+    again = place(experiment="a_b/../c", name="x_y")
+    assert again.startswith("s3://bucket/top/default/a_b/_/c/x_y-")
+    # What lies below a run is its own.
+    assert place(experiment="e", name="r") == "s3://bucket/top/default/e/r"
+    assert place(experiment="e/r", name="s").startswith("s3://bucket/top/default/e/r/s-")
+    assert start(hub, location=str(tmp_path / "logs"))["target"] == str(tmp_path / "logs")
+    for bad in ("relative", "hub://runs/1", "ftp://x", "s3://b/../c"):
+        assert refused(hub, location=bad)[0] == 422
+    assert refused(hub, location="/a", storage="/b")[0] == 422
+
+
+def test_places_are_not_anybodys_to_choose(hub: HubProcess, tmp_path: Path) -> None:
+    token = hub.create_user("maria")
+    hub.json("PUT", "/api/v1/workspaces/default/members/maria", json={"role": "member"})
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    hub.json("POST", "/api/v1/logdirs", json={"path": str(logs)})
+    (logs / "out").symlink_to("/etc")
+    for place in ("/etc", f"{logs}/../x", f"{logs}x", f"{logs}/out", "s3://b/xy", "s3://b"):
+        assert refused(hub, token, location=place)[0] == 403, place
+        assert refused(hub, token, storage=place)[0] == 403, place
+    start(hub, token, location=f"{logs}/mine")
+    new = {"name": "b", "uri": "s3://b/x", "settings": {"access_key_id": "a"}}
+    hub.json("POST", "/api/v1/storage", json=new)
+    assert start(hub, token, storage="s3://b/x")["target"].startswith("s3://b/x/default/")
+    assert start(hub, token)["target"].startswith("hub://runs/")
+
+
+def test_who_goes_on_fences_off_who_was_before(hub: HubProcess) -> None:
+    run = start(hub, name="mine", machine="box")["run"]["id"]
+    path = f"/api/v1/runs/{run}/files/a"
+    hub.json("PUT", f"{path}?offset=0&attempt=1", content=b"one")
+    code, text = refused(hub, resume="mine")
+    assert code == 409
+    assert "on box was heard of" in text
+    second = start(hub, resume="mine", force=True, key="k2", machine="other")
+    assert (second["run"]["id"], second["attempt"]) == (run, 2)
+    assert start(hub, resume="mine", key="k2")["attempt"] == 2
+    for told in (
+        say(hub, run, "heartbeat", attempt=1),
+        say(hub, run, "finish", attempt=1, status="killed"),
+    ):
+        assert told[0] == 409
+        assert told[1]["error"]["code"] == "fenced"
+    late = hub.ask("PUT", f"{path}?offset=3&attempt=1", content=b"two")
+    assert (late.status_code, late.json()["error"]["code"]) == (409, "fenced")
+    hub.json("PUT", f"{path}?offset=3&attempt=2", content=b"2")
+    assert hub.ask("GET", path).content == b"one2"
+    assert say(hub, run, "finish", attempt=2, status="finished")[0] == 200
+    third = start(hub, resume=str(run))
+    assert third["attempt"] == 3
+    assert third["run"]["status"] == "running"
+    assert third["run"]["exit_code"] is None
+    assert refused(hub, resume="none")[0] == 404
+    assert refused(hub, resume="all")[0] in (404, 409)
+
+
+def test_who_is_silent_is_lost_until_heard_of(hasty: HubProcess) -> None:
+    hub = hasty
+    lost, alive = (start(hub)["run"]["id"] for _ in range(2))
+
+    def is_lost() -> bool:
+        assert say(hub, alive, "heartbeat", attempt=1)[1]["status"] == "running"
+        return status(hub, lost) == "lost"
+
+    eventually(is_lost)
+    assert say(hub, lost, "heartbeat", attempt=1)[1]["status"] == "running"
+    eventually(lambda: status(hub, lost) == "lost")
+    assert start(hub, resume=str(lost))["attempt"] == 2
+
+
+def test_a_hub_that_was_away_knows_who_is_lost(hasty: HubProcess) -> None:
+    run = start(hasty)["run"]["id"]
+    hasty.kill()
+    hasty.restart()
+    eventually(lambda: status(hasty, run) == "lost")
+
+
+def test_what_a_run_logs_is_in_the_catalog(hub: HubProcess, tmp_path: Path) -> None:
+    run = start(hub, hparams={"lr": 0.5})["run"]["id"]
+    for stage in ("train", "test"):
+        with SummaryWriter(tmp_path / stage) as writer:
+            writer.add_scalar("loss", 2.0, 7)
+        (file,) = (tmp_path / stage).iterdir()
+        path = f"/api/v1/runs/{run}/files/{stage}/{file.name}?offset=0"
+        hub.json("PUT", path, content=file.read_bytes())
+
+    def metrics() -> Any:
+        return hub.json("GET", f"/api/v1/runs/{run}")["metrics"]
+
+    eventually(lambda: len(metrics()) == 2)
+    assert {tag: each["last"] for tag, each in metrics().items()} == {
+        "train/loss": 2.0,
+        "test/loss": 2.0,
+    }
+    board = hub.create_board(trials=[run])
+    runs = hub.ask("GET", f"/boards/{board['id'][:8]}/data/runs").json()
+    assert len(runs) == 2
+    deleted = hub.json("DELETE", f"/api/v1/runs/{run}?files=true")
+    assert deleted["files"] == 2
+    assert list((hub.home / "files" / str(run)).glob("*")) == []
+    assert hub.ask("GET", f"/api/v1/runs/{run}/files").status_code == 404
+
+
+def test_existing_logs_are_registered_where_they_are(hub: HubProcess, tmp_path: Path) -> None:
+    for name in ("a/1", "a/2"):
+        with SummaryWriter(tmp_path / "old" / name) as writer:
+            writer.add_scalar("loss", 1.0, 1)
+    asked = {"uri": str(tmp_path / "old")}
+    found = hub.json("POST", "/api/v1/runs/found", json=asked)
+    assert (found["runs"], found["new"], found["logdir"]) == (2, 2, None)
+    assert hub.json("POST", "/api/v1/runs/found", json=asked)["new"] == 0
+    runs = hub.json("GET", "/api/v1/runs")["runs"]
+    assert {run["experiment"] for run in runs} == {"a"}
+    eventually(lambda: all(r["metrics"] for r in hub.json("GET", "/api/v1/runs")["runs"]))
+    watched = hub.json("POST", "/api/v1/runs/found", json={**asked, "watch": True})
+    assert (watched["new"], watched["runs"]) == (0, 2)
+    with SummaryWriter(tmp_path / "old" / "b" / "3") as writer:
+        writer.add_scalar("loss", 1.0, 1)
+    hub.wait_for_runs(3)
+    assert hub.ask("POST", "/api/v1/runs/found", json={"uri": "/no/such"}).status_code == 404
+
+
+def test_the_console_log_is_read_from_its_end(hub: HubProcess) -> None:
+    run = start(hub)["run"]["id"]
+    log = f"/api/v1/runs/{run}/log"
+    assert hub.ask("GET", log).status_code == 404
+    text = "".join(f"line {number}\n" for number in range(5000))
+    hub.json("PUT", f"/api/v1/runs/{run}/files/console.log?offset=0", content=text.encode())
+    found = hub.json("GET", f"{log}?tail=2")
+    assert found["text"] == "line 4998\nline 4999\n"
+    assert found["offset"] + len(found["text"]) == found["size"] == len(text)
+    assert hub.json("GET", f"{log}?tail=0")["text"] == ""
+    assert hub.json("GET", f"{log}?tail=100000")["text"] == text
