@@ -21,9 +21,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import tbhub
+from support import seaweedfs as weed
 from support.oracle import event_files, read_scalars, same_points
+from support.seaweedfs import SeaweedFS, seaweedfs
 from tbhub import SummaryWriter
 from tbhub.cli import main
+from tbhub.storage.open import open_store
+
+__all__ = ["seaweedfs"]
 
 PROGRAM = "from tbhub.cli.main import main; main()"
 
@@ -104,6 +109,28 @@ def test_csv_to_stdout_is_what_tensorboard_reads(logs: Path, run: Export) -> Non
     times = [float(row[3]) for row in done.rows if row[:2] == ["a", "loss"]]
     assert times == series.wall_times.tolist()
     assert run(logs, "-o", "-").out == done.out
+
+
+def test_runs_of_a_bucket(
+    logs: Path, run: Export, seaweedfs: SeaweedFS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", seaweedfs.url)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "everything")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", weed.SECRET)
+    uri = f"s3://{weed.BUCKET}/{logs.parent.name}"
+    store, top = open_store(uri)
+    for file in logs.rglob("*tfevents*"):
+        store.put(f"{top}/{file.relative_to(logs)}", file)
+    store.close()
+    done = run(uri)
+    assert (done.status, done.err) == (0, "")
+    assert_is_whole(done.rows, logs)
+    both = run(f"far:{uri}/a/", logs / "a")
+    assert both.status == 0
+    assert {row[0] for row in both.rows} == {"far", "."}
+    nothing = run(f"{uri}/nothing")
+    assert nothing.status == 2
+    assert "no event files below" in nothing.err
 
 
 def test_pandas_reads_the_csv(logs: Path, tmp_path: Path, run: Export) -> None:
@@ -337,7 +364,7 @@ import sys, time
 from tbhub.series import file_content
 read = file_content.read_content
 def read_content(path, advance):
-    if "b/train" in path:
+    if "b/train" in path.path:
         print("halfway", flush=True)
         time.sleep(60)
     return read(path, advance)

@@ -23,6 +23,9 @@ def check(
 ) -> None:
     """Tell what is damaged in event files, record by record.
 
+    - `tbhub check runs/`
+    - `tbhub check runs/first --json`
+
     Each damaged place is listed with its offset and kind: **bad length crc** (the record behind
     it is whole and can be saved), **bad data crc**, **truncated**, **garbage** between records, or
     **not an event**. A file that is still being written may end in a truncated record.

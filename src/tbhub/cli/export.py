@@ -8,24 +8,27 @@ import gzip
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias, cast
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tbhub.cli.event_files import errors
-from tbhub.cli.named_paths import name_and_path
+from tbhub.cli.named_paths import is_uri, name_and_path
 from tbhub.errors import NoEventsError
 from tbhub.series.tree import Tree, find_runs
 
 # The command line starts without numpy, which takes longer than all the rest.
 if TYPE_CHECKING:
     from tbhub.series.export import SeriesWriter
+    from tbhub.series.growing_file import GrowingFile
     from tbhub.series.run_data import RunData, ScalarSeries
+
+Files: TypeAlias = "Sequence[str | GrowingFile]"  # of a run: paths, or files of a store
 
 _LISTED_NAMES = 5
 _BUFFER = 1 << 20
@@ -41,10 +44,11 @@ class Format(StrEnum):
 
 def export(
     paths: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="PATH",
-            help="Event files or directories of runs; name:path puts a name before its runs.",
+            help="Event files or directories of runs, also URIs of directories (s3://bucket/runs);"
+            " name:path puts a name before its runs.",
         ),
     ],
     tag: Annotated[
@@ -77,6 +81,7 @@ def export(
     - `tbhub export runs --tag '^train/' --run 'lr=0.1$' -o train.csv.gz`
     - `tbhub export old:runs/1 new:runs/2 --format json | jq '.[].run'`
     - `tbhub export runs --tag loss --downsample 1000 > small.csv`
+    - `tbhub export s3://bucket/runs -o points.parquet`
 
     Exits with 0 when points were written, 1 when nothing matched, 2 when a path does not exist or
     OUT cannot be written. What is damaged or cannot be read is left out with a warning.
@@ -169,7 +174,7 @@ def _bar(total: int, shown: bool) -> Iterator[_Bar]:
 
 def _export_run(
     name: str,
-    files: list[str],
+    files: Files,
     tag_matches: Callable[[str], bool],
     at_most: int | None,
     writer: SeriesWriter,
@@ -197,13 +202,16 @@ def _written_points(series: ScalarSeries, at_most: int | None) -> int:
     return len(series) if at_most is None else min(len(series), at_most)
 
 
-def _read(name: str, files: list[str], tally: _Tally) -> RunData | None:
+def _read(name: str, files: Files, tally: _Tally) -> RunData | None:
     """A run without the files that cannot be read; None where none could."""
     from tbhub.series.file_content import read_content
     from tbhub.series.run_data import RunData
+    from tbhub.series.run_files import joined_files
 
+    paths = [file for file in files if isinstance(file, str)]
+    distant = [file for file in files if not isinstance(file, str)]
     contents = []
-    for file in files:
+    for file in [*(joined_files(paths) if paths else ()), *distant]:
         try:
             contents.append(read_content(file, lambda size: None))
         except OSError as error:
@@ -222,32 +230,44 @@ def _read(name: str, files: list[str], tally: _Tally) -> RunData | None:
 # Which runs there are, and what they are called.
 
 
-def _find_runs(paths: list[Path], problems: list[OSError]) -> dict[str, list[str]]:
+def _find_runs(paths: list[str], problems: list[OSError]) -> dict[str, Files]:
     """The files of every run by its name.
 
     Where runs of several paths would have the same name, each path without a name lends its runs
     its last component, or as many as tell the paths apart.
     """
-    trees: dict[tuple[str | None, str], Tree] = {}
-    for text in map(str, paths):
+    trees: dict[tuple[str | None, str], dict[str, Files]] = {}
+    for text in paths:
         name, path = name_and_path(text)
-        trees[name, os.path.abspath(path)] = tree = _tree(path)
+        if is_uri(path) and not path.startswith("file:"):
+            trees[name, path.rstrip("/")] = _distant(path)
+            continue
+        path = path.removeprefix("file://")
+        tree = _tree(path)
+        trees[name, os.path.abspath(path)] = {run: [*files] for run, files in tree.runs.items()}
         problems.extend(tree.unreadable.values())
     longest = max(len(Path(path).parts) for _, path in trees)
     for depth in range(longest):
-        runs: dict[str, list[str]] = {}
-        for (name, path), tree in trees.items():
+        runs: dict[str, Files] = {}
+        for (name, path), found in trees.items():
             before = name or "/".join(Path(path).parts[1:][-depth:] if depth else ())
-            runs.update((_run_name(before, run), files) for run, files in tree.runs.items())
-        if len(runs) == sum(len(tree.runs) for tree in trees.values()):
+            runs.update((_run_name(before, run), files) for run, files in found.items())
+        if len(runs) == sum(map(len, trees.values())):
             break
     else:
         raise ValueError("two runs would have the same name; name their paths apart (name:path)")
     if not runs:
         if problems:
             raise problems[0]
-        raise NoEventsError(f"no event files below {', '.join(map(str, paths))}")
+        raise NoEventsError(f"no event files below {', '.join(paths)}")
     return runs
+
+
+def _distant(uri: str) -> dict[str, Files]:
+    from tbhub.series.remote_tree import find_remote_runs
+    from tbhub.storage.uri import parse
+
+    return {run: [*files] for run, files in find_remote_runs(parse(uri)).items()}
 
 
 def _tree(path: str) -> Tree:
@@ -265,9 +285,9 @@ def _run_name(before: str, run: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _size(file: str) -> int:
+def _size(file: str | GrowingFile) -> int:
     try:
-        return os.path.getsize(file)
+        return os.path.getsize(file) if isinstance(file, str) else file.look().size
     except OSError:
         return 0
 

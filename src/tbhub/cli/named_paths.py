@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def is_uri(text: str) -> bool:
+    """Whether a text names a place in a store."""
+    return _URI.match(text) is not None
 
 
 def name_and_path(text: str) -> tuple[str | None, str]:
-    """TensorBoard's ``name:path``, unless there is something of that name."""
+    """TensorBoard's ``name:path``, unless there is something of that name; either may be a URI."""
+    if is_uri(text):
+        return None, text
     name, _, path = text.partition(":")
     if os.path.exists(text) or text.startswith("/") or not (name and path):
         return None, os.path.expanduser(text)

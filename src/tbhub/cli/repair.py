@@ -27,6 +27,8 @@ def repair(
 ) -> None:
     """Write every whole good record of a damaged log to a new file.
 
+    - `tbhub repair runs/ -o repaired/`
+
     Reading goes on behind damage at the next record that proves itself by its checksums. Nothing
     is changed in place and nothing is overwritten. Of a directory all event files are written,
     the good ones too, under the same names below OUT.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import hashlib
 import json
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tbhub.cli.named_paths import name_and_path, tell_apart
+from tbhub.cli.named_paths import is_uri, name_and_path, tell_apart
 
 if TYPE_CHECKING:
     from tbhub.boards.board import Board, Source
@@ -31,7 +30,8 @@ def view(
         list[str] | None,
         typer.Argument(
             metavar="[NAME:]PATH…",
-            help="Directories of runs, or event files; NAME goes before the names of its runs.",
+            help="Directories of runs, or event files, here or in a store (s3://, gs://, "
+            "az://, oss://); NAME goes before the names of its runs.",
         ),
     ] = None,
     logdir: Annotated[
@@ -67,7 +67,19 @@ def view(
     samples: Annotated[
         int | None,
         typer.Option(
-            "--samples", min=2, metavar="N", help="Points drawn of a series (1,000 unless given)."
+            "--samples",
+            min=2,
+            metavar="N",
+            help="Points drawn of a series (1,000; fewer of many runs).",
+        ),
+    ] = None,
+    requests_per_minute: Annotated[
+        int | None,
+        typer.Option(
+            "--requests-per-minute",
+            min=1,
+            metavar="N",
+            help="List stores more seldom where they would be asked more often than that.",
         ),
     ] = None,
     port: Annotated[
@@ -129,6 +141,7 @@ def view(
 
     - `tbhub view runs/`
     - `tbhub view base:runs/a new:runs/b --port 7000`
+    - `tbhub view runs/ s3://bucket/runs`
     - `tbhub view runs/ --name-template "{run}_lr={hparams.lr}"`
     - `tbhub view runs/ --group-by "all except seed" --hide-grouped`
     """
@@ -159,6 +172,7 @@ def view(
         print(f"TensorBoard is running at: {url}  (Ctrl-C ends it)", flush=True)
 
     gc.disable()  # nothing goes while everything is being imported and read; see _settle
+    sys.setswitchinterval(0.001)  # threads that read wait for each other less
     from tbhub.boards.board import Board, BoardOptions
     from tbhub.series.follower import Follower
     from tbhub.series.memory import be_frugal
@@ -170,9 +184,11 @@ def view(
         group_by=group_by or "",
         hide_grouped=hide_grouped,
         samples=samples or _samples_of(samples_per_plugin),
+        requests_per_minute=requests_per_minute,
     )
     # Pins and colours stay with what is shown, whatever the port was this time.
-    identity = hashlib.sha256(repr([(s.name, os.path.abspath(s.path)) for s in sources]).encode())
+    places = [(s.name, s.path if is_uri(s.path) else os.path.abspath(s.path)) for s in sources]
+    identity = hashlib.sha256(repr(places).encode())
     board_id = identity.hexdigest()[:12]
     if budget is not None and budget < _SMALL_BUDGET:
         be_frugal()
@@ -211,7 +227,7 @@ def _load_and_tell(board: Board, follower: Follower, sources: list[Source], as_j
     """Adds the sources and tells on stderr how reading them goes."""
     start = time.monotonic()
     for source in sources:
-        if not os.path.exists(source.path):
+        if not is_uri(source.path) and not os.path.exists(source.path):
             print(f"tbhub: {source.path} does not exist yet; waiting for it", file=sys.stderr)
         board.add(source)
     live = sys.stderr.isatty() and not as_json
@@ -233,7 +249,8 @@ def _load_and_tell(board: Board, follower: Follower, sources: list[Source], as_j
     end = "\r\x1b[K" if live else ""
     if runs:
         plural = "s" * (len(runs) != 1)
-        print(f"{end}{len(runs):,} run{plural} read in {seconds:.1f} s", file=sys.stderr)
+        asked = f", with {board.traffic.requests:,} requests" if board.traffic.requests else ""
+        print(f"{end}{len(runs):,} run{plural} read in {seconds:.1f} s{asked}", file=sys.stderr)
     else:
         print(f"{end}no runs yet; they are shown as soon as there are any", file=sys.stderr)
     for notice in board.notices():
@@ -243,8 +260,7 @@ def _load_and_tell(board: Board, follower: Follower, sources: list[Source], as_j
 def _settle(serving: Host, follower: Follower) -> None:
     """Lets the garbage collector work again, and spares it what will be there to the end."""
     follower.wait_until_loaded(10)
-    with contextlib.suppress(Exception):  # of the import, which is told where it is needed
-        serving.application  # noqa: B018 - waits for it
+    serving.wait_until_imported()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
     gc.enable()

@@ -1,0 +1,232 @@
+"""``tbhub list``, ``open``, ``config``, ``add``, ``remove``, ``extend``: boards that are there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tbhub.cli.asking import connect, find, open_browser, selector
+from tbhub.cli.completion import BoardArgument, complete_boards
+from tbhub.cli.tables import Column, Csv, Json, Output, Quiet, print_json, show
+from tbhub.cli.text import clock, count, duration, plain, span
+
+if TYPE_CHECKING:
+    from tbhub.api.models import Board
+
+_SHOWN = 100
+
+
+def list_boards(
+    everyone: Annotated[
+        bool, typer.Option("-a", "--all", help="Everybody's, not only your own.")
+    ] = False,
+    live: Annotated[bool, typer.Option("--live", help="Only those that have not ended.")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", min=0, metavar="N", help="At most so many; 0: all. Tables show 100."
+        ),
+    ] = None,
+    as_json: Json = False,
+    as_csv: Csv = False,
+    quiet: Quiet = False,
+) -> None:
+    """List boards, the newest first.
+
+    - `tbhub list` your boards, those that have ended included
+    - `tbhub list -a --live` everybody's that are up, as far as you may see them
+    - `tbhub kill $(tbhub list -q --live)` ends all of yours
+
+    IDLE is how long nobody has looked at a board. EXIT STATUS says why one ended and its exit code:
+    USER_KILLED, USER_STOPPED, IDLE, MAX_RUNTIME, NO_DATA, CRASHED or START_FAILED; `tbhub logs`
+    tells the rest.
+    """
+    from tbhub.client.find import every_board
+
+    output = Output(as_json, as_csv, quiet)
+    if limit is None and output.is_table:
+        limit = _SHOWN
+    with connect() as hub:
+        boards = hub.do(every_board(everyone=everyone, live=live, limit=limit or None))
+    now = datetime.now(UTC)
+    columns: list[Column[Board]] = [
+        Column("ID", lambda board: board.id, narrow=lambda board: board.id[:8]),
+        Column("OWNER", lambda board: board.owner),
+        Column("DESCRIPTION", lambda board: board.name),
+        Column("STATE", lambda board: board.state),
+        Column("EXPERIMENTS", lambda board: board.experiments),
+        Column("TRIALS", lambda board: board.trials or board.uris or _otherwise_named(board)),
+        Column("CREATED", lambda board: board.created, narrow=lambda board: _day(board, now)),
+        Column("IDLE", lambda board: _idle(board, now)),
+        Column("EXIT STATUS", _exit_status),
+    ]
+    show(
+        boards,
+        columns,
+        output,
+        key=lambda board: board.id,
+        nothing="no boards; `tbhub start` makes one",
+    )
+    if limit and len(boards) == limit and output.is_table:
+        print(f"the newest {limit:,}; --limit 0 lists all", file=sys.stderr)
+
+
+def open_board(
+    board: BoardArgument,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open a browser, where there is one.")
+    ] = True,
+) -> None:
+    """Open a board in the browser, and print its address.
+
+    - `tbhub open rarely-cute-otter`
+    - `tbhub open aab4 --no-browser`
+
+    A stopped board starts again when its page is visited.
+    """
+    with connect() as hub:
+        found = find(hub, board)
+        print(found.url)
+        if browser:
+            open_browser(found.url, hub.connection.token, hub.connection.home)
+
+
+def config(board: BoardArgument) -> None:
+    """Print what a board was made with, as JSON: sources, options, limits.
+
+    - `tbhub config rarely-cute-otter`
+    """
+    with connect() as hub:
+        print_json(hub.config(find(hub, board).id))
+
+
+def add(
+    board: Annotated[
+        str,
+        typer.Argument(
+            metavar="BOARD|PLACE",
+            help="A board and runs to add to it; or a path or URI alone, whose logs the hub is to "
+            "know.",
+            autocompletion=complete_boards,
+        ),
+    ],
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SELECTOR]...", help="Runs; see `tbhub runs --help`."),
+    ] = None,
+    experiment: Annotated[
+        str | None,
+        typer.Option("--experiment", help="What the logs of a place belong to."),
+    ] = None,
+    workspace: Annotated[
+        str | None, typer.Option("-w", "--workspace", help="Whose they are.")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again, for logs that come later.")
+    ] = False,
+) -> None:
+    """Add runs to a board; open pages show them at once. Or have the hub know logs of a place.
+
+    - `tbhub add rarely-cute-otter run7 run9`
+    - `tbhub add rarely-cute-otter exp:12 "where lr<.01"`
+    - `tbhub add rarely-cute-otter ./more-runs`
+    - `tbhub add ./old-runs` each directory with event files becomes a run
+    - `tbhub add s3://bucket/runs --experiment resnet --watch`
+
+    One argument is a place, several are a board and its runs. Nothing is copied: logs are read
+    where they are.
+    """
+    if runs:
+        if experiment or workspace or watch:
+            raise ValueError("--experiment, --workspace and --watch are for a path or URI alone")
+        _change_runs(board, runs, is_more=True)
+    else:
+        _register(board, experiment, workspace, watch)
+
+
+def remove(
+    board: BoardArgument,
+    runs: Annotated[
+        list[str], typer.Argument(metavar="SELECTOR", help="Runs; see `tbhub runs --help`.")
+    ],
+) -> None:
+    """Take runs out of a board; the runs themselves stay.
+
+    - `tbhub remove rarely-cute-otter run7`
+    """
+    _change_runs(board, runs, is_more=False)
+
+
+def extend(
+    board: BoardArgument,
+    by: Annotated[str, typer.Argument(metavar="TIME", help="By how much: `30m`, `2h`, `1d`.")],
+) -> None:
+    """Give a board more time before its maximum run time ends it.
+
+    - `tbhub extend rarely-cute-otter 2h`
+    """
+    from tbhub.api.models import BoardChange
+    from tbhub.client.calls import build
+
+    seconds = duration(by)
+    with connect() as hub:
+        changed = hub.change_board(find(hub, board).id, build(BoardChange, extend=seconds))
+    end = f"ends at {clock(changed.deadline)}" if changed.deadline else "has no time to end at"
+    print(f"TensorBoard ({plain(changed.name)}) {end}")
+
+
+def _register(place: str, experiment: str | None, workspace: str | None, watch: bool) -> None:
+    from tbhub.api.models import ExistingLogs
+    from tbhub.catalog.selection import is_uri, looks_like_path
+    from tbhub.client.calls import build
+    from tbhub.client.paths import absolute
+
+    if not looks_like_path(place) and not os.path.isdir(place):
+        raise ValueError(
+            f"{place} is no path here: say which runs to add to a board of that name, or name a "
+            "place like ./runs or s3://bucket/runs"
+        )
+    uri = place if is_uri(place) else absolute(place)
+    logs = build(
+        ExistingLogs, uri=uri, experiment=experiment, workspace=workspace, watch=watch or None
+    )
+    with connect() as hub:
+        found = hub.find_runs(logs)
+    more = "; more will be looked for" if found.logdir is not None else ""
+    print(f"{plain(found.uri)}: {count(found.runs, 'run')}, {found.new:,} of them new{more}")
+
+
+def _change_runs(board: str, words: list[str], *, is_more: bool) -> None:
+    from tbhub.api.models import BoardRuns
+    from tbhub.client.calls import build
+
+    chosen = build(BoardRuns, runs=selector(words))
+    with connect() as hub:
+        board = find(hub, board).id
+        changed = hub.add_runs(board, chosen) if is_more else hub.remove_runs(board, chosen)
+    print(f"TensorBoard ({plain(changed.name)}) shows {count(changed.runs, 'run')}")
+
+
+def _otherwise_named(board: Board) -> str:
+    """What is shown where neither an experiment nor a run was named: a place, a filter."""
+    return "" if board.experiments else board.selector
+
+
+def _day(board: Board, now: datetime) -> str:
+    """When it was made, in few letters: the time of today, else the day."""
+    made, today = board.created.astimezone(), now.astimezone().date()
+    return f"{made:%H:%M}" if made.date() == today else f"{made:%Y-%m-%d}"
+
+
+def _idle(board: Board, now: datetime) -> str:
+    return "" if board.ended else span((now - board.active).total_seconds())
+
+
+def _exit_status(board: Board) -> str:
+    if not board.reason:
+        return ""
+    return board.reason if board.exit_code is None else f"{board.reason} ({board.exit_code})"

@@ -1,0 +1,150 @@
+"""``tbhub doctor``: why a board is empty, stale or slow, or the hub not there."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tbhub.cli.asking import find
+from tbhub.cli.completion import complete_boards
+from tbhub.cli.tables import Json, print_json
+from tbhub.cli.text import plain, span
+
+if TYPE_CHECKING:
+    from tbhub.api.models import Finding
+    from tbhub.client.hub import Hub
+
+_MARKS = {"ok": "✓", "info": "·", "warning": "!", "error": "✗"}
+_SLOW = 0.5
+_SKEW = 60.0
+
+
+def doctor(
+    boards: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="BOARD",
+            help="Boards: their ids, the beginnings of these, or their names.",
+            autocompletion=complete_boards,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Look for what is wrong: with the connection to the hub, with the hub, with boards.
+
+    - `tbhub doctor` looks at the connection and the hub
+    - `tbhub doctor rarely-cute-otter` says why that board is empty, stale or slow: files that are
+      missing or may not be read, logs that are not flushed, steps that go back, damaged records,
+      clocks that differ
+
+    Exits with 1 when something is wrong.
+    """
+    from tbhub.client.hub import Hub
+
+    found: list[Finding] = []
+    with Hub() as hub:
+        found += _connection(hub)
+        if found[-1].level != "error":
+            for board in boards or ():
+                found += hub.doctor(find(hub, board).id).findings
+    if as_json:
+        print_json([each.model_dump(mode="json") for each in found])
+    else:
+        for each in found:
+            print(f"{_MARKS[each.level]} {plain(each.subject)}: {plain(each.text)}")
+            if each.advice:
+                print(f"    {plain(each.advice)}")
+    if any(each.level == "error" for each in found):
+        raise typer.Exit(1)
+
+
+def _connection(hub: Hub) -> Iterator[Finding]:
+    """What can be seen from here; an error that ends it comes last."""
+    from tbhub.api.models import Finding
+    from tbhub.client import logins
+    from tbhub.errors import TbhubError
+
+    where = hub.connection
+    yield Finding(level="info", subject="address", text=f"{where.url}, from {where.origin}")
+    for path in (logins.path(), (where.home or Path()) / "connection.json"):
+        if where.origin.endswith(str(path)) and _others_may_read(path):
+            yield Finding(
+                level="warning",
+                subject="permissions",
+                text=f"others may read {path}, which holds a token",
+                advice=f"chmod 600 {path}",
+            )
+    begin = time.monotonic()
+    try:
+        status = hub.status()
+        took = time.monotonic() - begin
+        me = hub.me()
+    except TbhubError as error:
+        yield Finding(level="error", subject="hub", text=str(error))
+        return
+    yield Finding(
+        level="warning" if took > _SLOW else "ok",
+        subject="hub",
+        text=f"version {status.version} answers in {took * 1000:.0f} ms",
+        advice="the hub or the way to it is slow" if took > _SLOW else "",
+    )
+    yield from _versions(status.version)
+    ahead = (status.started - datetime.now(UTC)).total_seconds()
+    if ahead > _SKEW:
+        yield Finding(
+            level="warning",
+            subject="clock",
+            text=f"the hub's clock is {span(ahead)} or more ahead of this machine's",
+            advice="set both by NTP: times of runs and boards will look wrong",
+        )
+    yield Finding(level="ok", subject="login", text=f"{me.user.name}, {me.user.role}")
+    if me.boards_allowed is not None and me.boards_used >= me.boards_allowed:
+        yield Finding(
+            level="warning",
+            subject="quota",
+            text=f"{me.boards_used} of {me.boards_allowed} boards are up",
+            advice="`tbhub stop` one before you start another",
+        )
+    if status.home is not None:  # which only admins are told, as they are of hosts
+        running = [host for host in status.hosts if host.state == "running"]
+        yield Finding(
+            level="ok" if running else "warning",
+            subject="hosts",
+            text=f"{len(running)} of {len(status.hosts)} run",
+            advice="" if running else "boards cannot start; the hub's log tells why",
+        )
+    if not status.runs:
+        yield Finding(
+            level="warning",
+            subject="runs",
+            text="the hub knows no run",
+            advice="`tbhub logdirs` shows where it looks; `tbhub logdirs add PATH` adds a place",
+        )
+    else:
+        yield Finding(level="ok", subject="runs", text=f"{status.runs:,} are known")
+
+
+def _versions(hub: str) -> Iterator[Finding]:
+    import tbhub
+    from tbhub.api.models import Finding
+
+    if hub != tbhub.__version__:
+        yield Finding(
+            level="info",
+            subject="version",
+            text=f"this is tbhub {tbhub.__version__}, the hub is {hub}",
+            advice="if something does not work, bring both to the same version",
+        )
+
+
+def _others_may_read(path: Path) -> bool:
+    try:
+        return bool(os.stat(path).st_mode & 0o077)
+    except OSError:
+        return False

@@ -1,0 +1,137 @@
+"""``tbhub run``: any command, as a run."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+from tbhub.cli.text import plain
+
+
+def run(
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="-- COMMAND…", help="What to run; `{logdir}` is where it may log."),
+    ],
+    experiment: Annotated[
+        str, typer.Option("-e", "--experiment", help="The experiment it belongs to.")
+    ] = "default",
+    name: Annotated[
+        str | None, typer.Option("--name", help="What it is called; `run<number>` unless given.")
+    ] = None,
+    hparams: Annotated[
+        list[str] | None,
+        typer.Option("--hparam", metavar="NAME=VALUE", help="A hyperparameter; repeat for more."),
+    ] = None,
+    workspace: Annotated[
+        str | None, typer.Option("-w", "--workspace", help="The workspace it belongs to.")
+    ] = None,
+    job: Annotated[
+        str | None,
+        typer.Option("--job", help="A job by number or name; `new` makes one."),
+    ] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", help="A tag; repeat for several.")
+    ] = None,
+    note: Annotated[str, typer.Option("--note", help="A note.")] = "",
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            "--storage",
+            metavar="URI",
+            envvar="TBHUB_RUN_STORAGE",
+            help="What its logs are kept below; the hub keeps them unless given.",
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="RUN", help="Go on with a run: its number or name."),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Resume although it seems to be alive: that one is fenced."),
+    ] = False,
+    checkpoints: Annotated[
+        bool,
+        typer.Option("--checkpoints", help="Publish `*.ckpt`, `*.pt`, `checkpoint*/`, too."),
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask no hub; `tbhub sync` tells one later.")
+    ] = False,
+    system_metrics: Annotated[
+        bool, typer.Option("--system-metrics", help="Log CPU, memory and GPUs, too.")
+    ] = False,
+    rank: Annotated[
+        str,
+        typer.Option(
+            "--rank",
+            metavar="N",
+            help="Of a distributed job; auto: RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK.",
+        ),
+    ] = "auto",
+) -> None:
+    """Run a command, and have all it logs in the hub.
+
+    - `tbhub run --experiment resnet --hparam lr=.01 -- python train.py`
+    - `tbhub run -- python train.py --logdir {logdir}`
+    - `tbhub run --resume run12 -- python train.py --from-checkpoint`
+
+    The command finds the directory to log to in `TBHUB_LOGDIR`, `PAI_OUTPUT_TENSORBOARD`,
+    `XT_OUTPUT_MNT` and `AIP_TENSORBOARD_LOG_DIR`, or where `{logdir}` stands among its words. What
+    it prints is kept as well. A hub that is down stops nothing: what was logged waits on this
+    machine, and `tbhub sync` publishes it.
+
+    Exits with the code of the command; 128 and its number if a signal has ended it.
+    """
+    from tbhub.errors import TbhubWarning
+    from tbhub.tracking import environment
+    from tbhub.tracking.details import command_text
+    from tbhub.tracking.hparams import parse_hparam
+    from tbhub.tracking.lifeline import Lifeline
+    from tbhub.tracking.run import new_run
+    from tbhub.tracking.supervisor import NOT_EXECUTABLE, NOT_FOUND, supervise
+
+    given = dict(map(parse_hparam, hparams or ()))
+    if rank != "auto" and not rank.isdecimal():
+        raise ValueError(f"--rank is a number or auto, not {rank!r}")
+    new = new_run(
+        experiment,
+        name,
+        hparams=given,
+        workspace=workspace,
+        tags=tags or (),
+        job=int(job) if job and job.isdecimal() else job,
+        note=note,
+        storage=storage,
+        resume=resume,
+        force=force,
+        command=command_text(command),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TbhubWarning)
+        warnings.showwarning = _tell
+        number = environment.rank() if rank == "auto" else int(rank)
+        lifeline = Lifeline(new, offline=offline, rank=number, checkpoints=checkpoints)
+        if lifeline.started is not None:
+            known = lifeline.started.run
+            _say(f"run {known.id} ({known.name}) of {known.experiment} logs to {lifeline.logdir}")
+        try:
+            outcome = supervise(command, lifeline, hparams=given, system_metrics=system_metrics)
+        except OSError as error:
+            _say(f"{command[0]}: {error.strerror}")
+            missing = isinstance(error, FileNotFoundError)
+            raise typer.Exit(NOT_FOUND if missing else NOT_EXECUTABLE) from None
+    if outcome.left:
+        _say(outcome.left)
+    raise typer.Exit(outcome.code)
+
+
+def _say(text: str) -> None:
+    print(f"tbhub: {plain(text)}", file=sys.stderr, flush=True)
+
+
+def _tell(message: Warning | str, *_: object, **__: object) -> None:
+    _say(str(message))

@@ -1,0 +1,243 @@
+"""``tbhub runs``: what the hub knows of runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tbhub.cli.asking import Yes, confirm, connect, in_words, selector
+from tbhub.cli.groups import group
+from tbhub.cli.tables import Column, Csv, Json, Output, Quiet, print_json, print_pairs, show
+from tbhub.cli.text import plain
+
+if TYPE_CHECKING:
+    from tbhub.api.models import Run
+
+_SHOWN = 100
+_MOST_METRICS = 3
+
+_ABOUT = """
+List runs, and change or delete them.
+
+- `tbhub runs` all of them
+- `tbhub runs "where lr<.01 and status=running"`
+- `tbhub runs exp:mnist "order by metrics.loss.last limit 10"`
+- `tbhub runs delete "where status=failed" --files`
+
+A **selector** says which. Its terms are a union:
+
+| term | names |
+| --- | --- |
+| `7` or `exp:7`, `exp:mnist` | the runs of an experiment, by number or name |
+| `trial:12`, `run343` | a run by number, by name |
+| `run1-run5`, `run3*` | a range, a pattern |
+| `job2300`, `ws1/run7`, `ws1/*` | a job's, a workspace's |
+| `./runs`, `/data/x`, `s3://…` | whatever is there or below |
+| `all` | all |
+
+Behind them `where …`, `order by …`, `limit N`: `where lr<.01 and metrics.acc.max>.9`,
+`where name~resnet or tag in (best, baseline)`, `where updated > 2h order by duration desc`.
+"""
+
+app = group(_ABOUT)
+
+
+@app.command("list")
+def list_runs(
+    select: Annotated[
+        list[str] | None, typer.Argument(metavar="SELECTOR", help="Which; all unless given.")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", min=0, metavar="N", help="At most so many; 0: all. Tables show 100."
+        ),
+    ] = None,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Those that were put away, too.")
+    ] = False,
+    as_json: Json = False,
+    as_csv: Csv = False,
+    quiet: Quiet = False,
+) -> None:
+    """List runs: all of them, or those that a selector names.
+
+    - `tbhub runs`
+    - `tbhub runs 7 "where lr<.01 order by metrics.loss.last limit 10"`
+    - `tbhub runs "where status=running" -q`
+    """
+    from tbhub.client.calls import runs
+    from tbhub.client.find import pages
+
+    output = Output(as_json, as_csv, quiet)
+    if limit is None and output.is_table:
+        limit = _SHOWN
+    chosen = selector(select)
+    totals = []
+    with connect() as hub:
+        found = hub.do(
+            pages(
+                lambda size, offset: runs(
+                    chosen, limit=size, offset=offset, metrics=not quiet, archived=archived
+                ),
+                lambda page: (page.runs, totals.append(page.total) or page.total),  # type: ignore[func-returns-value]
+                limit or None,
+            )
+        )
+    columns: list[Column[Run]] = [
+        Column("ID", lambda run: run.id, right=True),
+        Column("NAME", lambda run: run.name),
+        Column("EXPERIMENT", lambda run: run.experiment),
+        Column("PATH", lambda run: run.path),
+        Column("STATUS", lambda run: run.status),
+        Column("UPDATED", lambda run: run.updated),
+        Column("HPARAMS", lambda run: _pairs(run.hparams)),
+        Column("METRICS", _metrics),
+    ]
+    show(found, columns, output, key=lambda run: run.id, nothing="no runs")
+    if output.is_table and totals[-1] > len(found):
+        print(f"{len(found):,} of {totals[-1]:,}; --limit 0 lists all", file=sys.stderr)
+
+
+@app.command("show")
+def show_run(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run: its number or name.")],
+    as_json: Json = False,
+) -> None:
+    """Tell all that is known of a run.
+
+    - `tbhub runs show 12`
+    - `tbhub runs show run343 --json`
+    """
+    found = _one(run)
+    with connect() as hub:
+        details = hub.run_details(found.id).details
+    if as_json:
+        print_json({**found.model_dump(mode="json"), "details": details})
+        return
+    known = found.model_dump(exclude={"hparams", "metrics", "experiment_id"})
+    print_pairs([*known.items(), *_origin(details)])
+    for name, value in found.hparams.items():
+        print(f"  {plain(name)} = {plain(value)}")
+    for tag, metric in found.metrics.items():
+        last = "NaN" if metric.last is None else f"{metric.last:.6g}"
+        ends = "" if metric.min is None else f", from {metric.min:.6g} to {metric.max:.6g}"
+        print(f"  {plain(tag)}: {last} at step {metric.last_step:,}{ends}, {metric.count:,} points")
+
+
+@app.command("edit")
+def edit(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run: its number or name.")],
+    name: Annotated[str | None, typer.Option("--name", help="Another name.")] = None,
+    note: Annotated[str | None, typer.Option("--note", help="A note; empty: none.")] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", help="Its tags from now on; repeat for several.")
+    ] = None,
+    archived: Annotated[
+        bool | None, typer.Option("--archive/--unarchive", help="Put it away, or take it back.")
+    ] = None,
+) -> None:
+    """Change a run's name, note or tags, or put it away.
+
+    - `tbhub runs edit 12 --name baseline --tag best --tag paper`
+    - `tbhub runs edit 12 --archive`
+    """
+    from tbhub.api.models import RunChange
+    from tbhub.client.calls import build
+
+    change = build(RunChange, name=name, note=note, tags=tags or None, archived=archived)
+    if not change.model_fields_set:
+        raise ValueError("say what to change: --name, --note, --tag, --archive")
+    found = _one(run)
+    with connect() as hub:
+        changed = hub.change_run(found.id, change)
+    print(f"changed run {changed.id} ({plain(changed.name)})")
+
+
+@app.command("delete")
+def delete(
+    select: Annotated[list[str], typer.Argument(metavar="SELECTOR", help="Which.")],
+    files: Annotated[
+        bool, typer.Option("--files/--keep-files", help="Delete their files, too.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell how much it would be.")
+    ] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Delete runs; asks first. Files stay unless told otherwise.
+
+    - `tbhub runs delete run7 --dry-run`
+    - `tbhub runs delete "where status=failed and updated < 30d" --files`
+
+    A run whose files stay below a log directory of the hub will be found there again.
+    """
+    chosen = selector(select)
+    with connect() as hub:
+        planned = hub.delete_runs(chosen, files=files, dry_run=True)
+        done = planned
+        if not dry_run:
+            confirm(f"Delete {in_words(planned)}{'' if files else '; their files stay'}?", yes)
+            done = hub.delete_runs(chosen, files=files)
+    report_deleted(done.model_dump(mode="json"), in_words(done), as_json)
+
+
+def report_deleted(deleted: dict[str, object], words: str, as_json: bool) -> None:
+    """Tells what a deletion did, and what it could not do."""
+    if as_json:
+        print_json(deleted)
+    else:
+        print(f"{'would delete' if deleted['dry_run'] else 'deleted'} {words}")
+    problems = deleted["problems"]
+    assert isinstance(problems, list)
+    if problems:
+        for problem in problems:
+            print(f"tbhub: {plain(problem)}", file=sys.stderr)
+        raise typer.Exit(2)
+
+
+def _one(run: str) -> Run:
+    from tbhub.api.problems import Ambiguous
+
+    with connect() as hub:
+        if run.isascii() and run.isdigit():
+            return hub.run(int(run))
+        found = hub.runs(run, limit=10)
+        if found.total != 1 or not found.runs:
+            matches = [{"id": each.id, "name": each.name} for each in found.runs]
+            raise Ambiguous(f"{run!r} names {found.total:,} runs; give one", matches=matches)
+        return hub.run(found.runs[0].id)
+
+
+def _origin(details: dict[str, Any]) -> list[tuple[str, object]]:
+    """Where a run comes from, as far as its worker has told."""
+    git = details.get("git") or {}
+    commit = git.get("commit")
+    if commit:
+        branch, dirty = git.get("branch"), git.get("dirty")
+        commit += f" ({branch})" if branch else ""
+        commit += ", changed: see git.diff" if dirty else ""
+    packages = details.get("packages") or ()
+    found = {
+        "commit": commit,
+        "remote": git.get("remote"),
+        **{name: details.get(name) for name in ("user", "cwd", "python", "platform")},
+        "packages": f"{len(packages):,}; --json lists them" if packages else None,
+    }
+    return [(name, value) for name, value in found.items() if value]
+
+
+def _pairs(values: dict[str, bool | int | float | str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _metrics(run: Run) -> str:
+    shown = [
+        f"{tag}={'NaN' if metric.last is None else f'{metric.last:.4g}'}"
+        for tag, metric in list(run.metrics.items())[:_MOST_METRICS]
+    ]
+    more = len(run.metrics) - len(shown)
+    return " ".join(shown) + (f" +{more}" if more else "")

@@ -1,0 +1,240 @@
+"""``tbhub start``: a board over any mix of runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tbhub.cli.asking import connect, open_browser, selector
+from tbhub.cli.text import duration, plain
+
+if TYPE_CHECKING:
+    from tbhub.api.models import Board, NewBoard
+    from tbhub.client.hub import Hub
+
+_JUST_BEFORE = timedelta(seconds=1)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25
+
+
+def start(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SELECTOR",
+            help="What to show: experiments by number, runs, paths, URIs, filters.",
+        ),
+    ] = None,
+    trial_ids: Annotated[
+        list[int] | None,
+        typer.Option(
+            "-t", "--trial-ids", metavar="ID…", min=1, help="Runs by number, besides the rest."
+        ),
+    ] = None,
+    runs: Annotated[
+        list[str] | None, typer.Option("--runs", metavar="SELECTOR…", help="The same as SELECTOR.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="What it is called; a pet name unless given.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", help="The board of this key: made once, then found and started."),
+    ] = None,
+    reuse: Annotated[
+        bool, typer.Option("--reuse", help="Take a board of yours that shows the same.")
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Runs that come to match later are shown, too.")
+    ] = False,
+    workspace: Annotated[
+        str | None, typer.Option("-w", "--workspace", help="The workspace it counts for.")
+    ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            "--template", metavar="TEMPLATE", help="How runs are named: `{run}_lr={hparams.lr}`."
+        ),
+    ] = None,
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            "--group-by",
+            metavar="FIELDS",
+            help="Show mean and spread of runs alike in these: `lr`, `all except seed`.",
+        ),
+    ] = None,
+    hide_grouped: Annotated[
+        bool, typer.Option("--hide-grouped", help="Show groups only, not the runs in them.")
+    ] = False,
+    samples: Annotated[
+        int | None, typer.Option("--samples", min=2, metavar="N", help="Points drawn of a series.")
+    ] = None,
+    requests_per_minute: Annotated[
+        int | None,
+        typer.Option(
+            "--requests-per-minute",
+            min=1,
+            metavar="N",
+            help="List stores more seldom where they would be asked more often than that.",
+        ),
+    ] = None,
+    idle_timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--idle-timeout",
+            metavar="TIME",
+            help="Stop when nobody has looked for so long; 0: never.",
+        ),
+    ] = None,
+    no_data_timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--no-data-timeout", metavar="TIME", help="End when nothing was logged; 0: never."
+        ),
+    ] = None,
+    max_runtime: Annotated[
+        str | None,
+        typer.Option("--max-runtime", metavar="TIME", help="End after so long; 0: never."),
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open a browser, where there is one.")
+    ] = True,
+    detach: Annotated[
+        bool, typer.Option("-d", "--detach", help="Print the id and nothing else.")
+    ] = False,
+    wait: Annotated[
+        bool | None,
+        typer.Option("--wait/--no-wait", help="Wait until it is up; with -d only if asked to."),
+    ] = None,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")
+    ] = "60",
+) -> None:
+    """Start a TensorBoard over any mix of experiments and runs.
+
+    - `tbhub start 7 9 --trial-ids 31 35` experiments 7 and 9, and two more runs
+    - `tbhub start run1-run5 "where lr<.01"` those of five runs
+    - `tbhub start "where status=running" --follow` whatever runs, now and later
+    - `tbhub start ./runs s3://bucket/logs/` paths and URIs
+    - `tbhub start exp:mnist --group-by "all except seed" --name mnist -d`
+
+    Prints what happens until the board is up, then its address, and opens a browser. The board
+    stays when the command has ended: `tbhub list` shows it, `tbhub stop` stops it. Selectors are
+    described by `tbhub runs --help`; TIME is like `90`, `15m`, `2h`, `3d`.
+
+    Exits with 3 when a run is not found, 6 when you may not have more boards, 7 when it was not up
+    in time (it may still come up).
+    """
+    from tbhub.api.models import BoardOptions, NewBoard
+    from tbhub.client.calls import build
+
+    words = [*(what or []), *(runs or [])]
+    if not words and not trial_ids:
+        raise ValueError("say what to show: tbhub start 7, tbhub start ./runs, tbhub start all")
+    new = build(
+        NewBoard,
+        runs=selector(words),
+        trials=trial_ids,
+        name=name,
+        key=key,
+        reuse=reuse,
+        follow=follow,
+        workspace=workspace,
+        options=build(
+            BoardOptions,
+            template=template,
+            group_by=group_by,
+            hide_grouped=hide_grouped or None,
+            samples=samples,
+            requests_per_minute=requests_per_minute,
+        ),
+        idle_timeout=_seconds("--idle-timeout", idle_timeout),
+        no_data_timeout=_seconds("--no-data-timeout", no_data_timeout),
+        max_runtime=_seconds("--max-runtime", max_runtime),
+    )
+    patience = duration(timeout)
+    with connect() as hub:
+        board = _create(hub, new, words)
+        if detach:
+            print(board.id, flush=True)
+        else:
+            print(f"Scheduling TensorBoard ({plain(board.name)}) (id: {board.id})…", flush=True)
+        if wait if wait is not None else not detach:
+            board = _wait(hub, board, patience, silent=detach)
+        if detach:
+            return
+        print(f"TensorBoard is running at: {board.url}", flush=True)
+        if browser:
+            open_browser(board.url, hub.connection.token, hub.connection.home)
+
+
+def _create(hub: Hub, new: NewBoard, words: list[str]) -> Board:
+    from tbhub.api.problems import NotFound
+
+    try:
+        return hub.create_board(new)
+    except NotFound as error:
+        path = next((word for word in words if "/" not in word and os.path.isdir(word)), None)
+        if path is None:
+            raise
+        raise NotFound(
+            f"{error.message.removesuffix('.')}; for the directory write ./{path}", **error.details
+        ) from None
+
+
+def _wait(hub: Hub, board: Board, patience: float, *, silent: bool) -> Board:
+    """The board when it is up; what happens until then is told as it happens."""
+    from tbhub.client.errors import UnexpectedStatusException, WaitTimeout
+    from tbhub.client.tensorboard import ENDED, UP, ending
+
+    telling = None if silent else _Telling(hub, board)
+    end = time.monotonic() + patience
+    pause = _FIRST_PAUSE
+    while True:
+        if telling:
+            telling.tell()
+        if board.state in UP:
+            return board
+        if board.state in ENDED:
+            raise UnexpectedStatusException(ending(board), board.state)
+        left = end - time.monotonic()
+        if left <= 0:
+            raise WaitTimeout(
+                f"TensorBoard ({board.name}) is {board.state} after {patience:g} s; it may still "
+                f"come up: `tbhub logs -f {board.id[:8]}`"
+            )
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+        board = hub.board(board.id)
+
+
+class _Telling:
+    """Prints the lines of a board's log, each once; of a board started anew not the old ones."""
+
+    def __init__(self, hub: Hub, board: Board) -> None:
+        self._hub = hub
+        self._board = board
+        self._since = board.started - _JUST_BEFORE if board.started else None
+        self._after: int | None = None
+
+    def tell(self) -> None:
+        since = self._since if self._after is None else None
+        for line in self._hub.logs(self._board.id, since=since, after=self._after).lines:
+            self._after = line.id
+            between = " " if line.text[:1].islower() else ": "
+            text = f"TensorBoard ({self._board.name}){between}{line.text}"
+            print(plain(text), flush=True, file=sys.stderr if line.level == "error" else None)
+
+
+def _seconds(option: str, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}; 0 is no limit") from None

@@ -1,0 +1,223 @@
+"""``tbhub storage``: how the hub gets at buckets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tbhub.cli.asking import Refused, connect
+from tbhub.cli.groups import group
+from tbhub.cli.tables import Column, Csv, Json, Output, Quiet, print_json, show
+from tbhub.cli.text import plain
+
+if TYPE_CHECKING:
+    from tbhub.api.models import StorageConnection, StorageFindings
+
+_ABOUT = """
+List the hub's connections to buckets; add, test and remove some. For admins.
+
+- `tbhub storage`
+- `tbhub storage add team-s3 s3://bucket/runs --set region=eu-west-1`
+- `tbhub storage test team-s3`
+- `tbhub storage test s3://bucket/runs` without a hub, by what the environment says
+
+For what lies below its prefix the hub uses a connection's credentials; of several that fit, those
+of the longest prefix. They are kept encrypted, and never shown again.
+"""
+
+app = group(_ABOUT)
+
+# What is asked for where there is a terminal; and the environment's name for every setting.
+_ASKED = {
+    "s3": ("access_key_id", "secret_access_key"),
+    "oss": ("access_key_id", "secret_access_key"),
+    "gs": ("service_account_key",),
+    "az": ("account_key",),
+}
+_PUBLIC = frozenset(
+    {
+        *("region", "endpoint", "anonymous", "access_key_id", "account_name"),
+        *("tenant_id", "client_id"),
+    }
+)
+_VARIABLES = {
+    "s3": {
+        "access_key_id": "AWS_ACCESS_KEY_ID",
+        "secret_access_key": "AWS_SECRET_ACCESS_KEY",
+        "session_token": "AWS_SESSION_TOKEN",
+        "region": "AWS_REGION",
+        "endpoint": "AWS_ENDPOINT_URL",
+    },
+    "oss": {
+        "access_key_id": "OSS_ACCESS_KEY_ID",
+        "secret_access_key": "OSS_ACCESS_KEY_SECRET",
+        "session_token": "OSS_SESSION_TOKEN",
+        "region": "OSS_REGION",
+        "endpoint": "OSS_ENDPOINT",
+    },
+    "gs": {"service_account_key": "GOOGLE_SERVICE_ACCOUNT_KEY"},
+    "az": {
+        "connection_string": "AZURE_STORAGE_CONNECTION_STRING",
+        "account_name": "AZURE_STORAGE_ACCOUNT_NAME",
+        "account_key": "AZURE_STORAGE_ACCOUNT_KEY",
+        "sas_key": "AZURE_STORAGE_SAS_KEY",
+        "endpoint": "AZURE_STORAGE_ENDPOINT",
+    },
+}
+
+
+@app.command("list")
+def list_connections(as_json: Json = False, as_csv: Csv = False, quiet: Quiet = False) -> None:
+    """List connections: which settings each has, never what they are.
+
+    - `tbhub storage --json`
+    """
+    output = Output(as_json, as_csv, quiet)
+    with connect() as hub:
+        found = hub.connections()
+    columns: list[Column[StorageConnection]] = [
+        Column("NAME", lambda each: each.name),
+        Column("URI", lambda each: each.uri),
+        Column("WORKSPACE", lambda each: each.workspace or "all"),
+        Column("SETTINGS", lambda each: each.settings),
+        Column("CREATED", lambda each: each.created),
+    ]
+    nothing = "no connections; `tbhub storage add NAME URI` adds one"
+    show(found, columns, output, key=lambda each: each.name, nothing=nothing)
+
+
+@app.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help="What to call it.")],
+    uri: Annotated[str, typer.Argument(help="What it is for: `s3://bucket/prefix`.")],
+    workspace: Annotated[
+        str | None,
+        typer.Option("-w", "--workspace", help="Only for runs of this workspace."),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting that is no secret."),
+    ] = None,
+    from_env: Annotated[
+        bool, typer.Option("--from-env", help="Take credentials from the environment.")
+    ] = False,
+    from_stdin: Annotated[
+        bool, typer.Option("--stdin", help="Read NAME=VALUE lines from standard input.")
+    ] = False,
+    ask: Annotated[
+        bool, typer.Option("--ask/--no-ask", help="Ask for keys; without: the hub's own identity.")
+    ] = True,
+) -> None:
+    """Have the hub keep credentials for what lies below a prefix.
+
+    - `tbhub storage add team s3://bucket/runs --set region=eu-west-1` asks for the keys
+    - `tbhub storage add team s3://bucket --from-env` takes those of `AWS_ACCESS_KEY_ID` and so on
+    - `tbhub storage add team gs://bucket --stdin < settings`
+
+    The settings of each kind of store are listed in docs/storage.md. Secrets are never arguments.
+    """
+    from tbhub.api.models import NewStorageConnection
+    from tbhub.client.calls import build
+    from tbhub.storage.uri import parse
+
+    scheme = parse(uri).scheme
+    settings = _given(given or [])
+    if from_env:
+        variables = _VARIABLES.get(scheme, {})
+        found = {name: os.environ.get(variable, "") for name, variable in variables.items()}
+        settings = {**{name: value for name, value in found.items() if value}, **settings}
+    if from_stdin:
+        settings |= dict(_pair(line) for line in sys.stdin.read().splitlines() if line.strip())
+    if ask and not from_env and not from_stdin:
+        settings |= _asked([each for each in _ASKED.get(scheme, ()) if each not in settings])
+    new = build(NewStorageConnection, name=name, uri=uri, workspace=workspace, settings=settings)
+    with connect() as hub:
+        made = hub.add_connection(new)
+    print(
+        f"added {plain(made.name)} for {plain(made.uri)}; `tbhub storage test {plain(made.name)}`"
+    )
+
+
+@app.command("test")
+def try_out(
+    place: Annotated[
+        str, typer.Argument(metavar="NAME|URI", help="A connection, or a place to try from here.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Try everything once, and say exactly what is wrong; exits with 1 if anything is.
+
+    - `tbhub storage test team` from the hub's machine, with the connection's credentials
+    - `tbhub storage test s3://bucket/runs` from here, with the environment's
+    """
+    from tbhub.catalog.selection import looks_like_path
+
+    found = _try_from_here(place) if looks_like_path(place) else _try_from_hub(place)
+    if as_json:
+        print_json(found.model_dump())
+    else:
+        for each in found.findings:
+            mark = {True: "ok", False: "BAD", None: "?"}[each.good]
+            print(f"{each.check:<12} {mark:<4} {plain(each.text)}")
+    if not found.good:
+        raise Refused
+
+
+@app.command("remove")
+def remove(name: Annotated[str, typer.Argument(help="See `tbhub storage`.")]) -> None:
+    """Have the hub forget a connection. Nothing in the store changes.
+
+    - `tbhub storage remove team`
+    """
+    with connect() as hub:
+        hub.remove_connection(name)
+    print(f"removed {plain(name)}")
+
+
+def _try_from_hub(name: str) -> StorageFindings:
+    with connect() as hub:
+        return hub.test_connection(name)
+
+
+def _try_from_here(uri: str) -> StorageFindings:
+    from tbhub.api.models import StorageFinding, StorageFindings
+    from tbhub.storage.probe import is_good, probe
+
+    found = probe(uri)
+    shown = [StorageFinding(check=each.check, good=each.good, text=each.text) for each in found]
+    return StorageFindings(good=is_good(found), findings=shown)
+
+
+def _given(pairs: list[str]) -> dict[str, str]:
+    found = dict(map(_pair, pairs))
+    for name in found.keys() - _PUBLIC:
+        raise ValueError(
+            f"{name} is a secret: others see the arguments of commands; give it by --stdin, "
+            "--from-env, or when asked"
+        )
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValueError("settings are written NAME=VALUE")  # without what may be a secret
+    return name.strip(), value.strip()
+
+
+def _asked(names: list[str]) -> dict[str, str]:
+    """Typed unseen; what is left empty is not set."""
+    if not names:
+        return {}
+    if not sys.stdin.isatty():
+        raise ValueError(
+            "there is no terminal to ask for the keys on: give --stdin, --from-env, or --no-ask "
+            "for the hub's own identity"
+        )
+    import getpass
+
+    found = {name: getpass.getpass(f"{name} (empty: none): ", sys.stderr) for name in names}
+    return {name: value for name, value in found.items() if value}

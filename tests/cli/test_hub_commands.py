@@ -1,0 +1,715 @@
+"""A hub and its commands as people use them: real processes, from ``tbhub up`` to ``delete``.
+
+The numbers of scenarios are those of the list of what users of other systems would try.
+"""
+
+from __future__ import annotations
+
+import csv
+import http.client
+import io
+import json
+import os
+import pty
+import re
+import select
+import signal
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from support.commands import PATIENCE
+from support.hub import eventually
+from support.up import COMMAND, Up
+from tbhub import SummaryWriter
+from tbhub.api.models import NewBoard
+
+
+def log(run: Path, **hparams: float) -> None:
+    with SummaryWriter(run) as writer:
+        for step in range(3):
+            writer.add_scalar("loss", hparams.get("lr", 1.0) * step, step)
+        if hparams:
+            writer.add_hparams(hparams, {"hparam/loss": 0.5}, run_name=".")
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """A hub over three experiments: a with three runs, b with two, c with one."""
+    directory = tmp_path_factory.mktemp("up")
+    for number, name in enumerate(("a/1", "a/2", "a/3", "b/1", "b/2", "c/1")):
+        log(directory / "runs" / name, lr=10.0**-number)
+    with Up(directory, "--logdir", directory / "runs") as up:
+        up.wait_for_runs(6)
+        yield up
+
+
+@pytest.fixture(scope="module")
+def experiments(up: Up) -> dict[str, int]:
+    """The numbers of the experiments, by name."""
+    return {each["name"]: each["id"] for each in up.json("experiments")}
+
+
+@pytest.fixture
+def trials(up: Up) -> dict[str, int]:
+    """The numbers of the runs, by path."""
+    return {each["path"]: each["id"] for each in up.json("runs")}
+
+
+@pytest.fixture(autouse=True)
+def no_boards(up: Up) -> Iterator[None]:
+    """Each test begins and ends without boards."""
+    yield
+    if boards := up.done("list", "-q").split():
+        up.done("delete", *boards, "--yes", "-f")
+
+
+def start(up: Up, *arguments: object) -> str:
+    """A board that is up; its id."""
+    return up.done("start", *arguments, "-d", "--wait").strip()
+
+
+def board(up: Up, which: str) -> dict[str, object]:
+    found: dict[str, object] = next(
+        each for each in up.json("list") if which in (each["id"], each["name"])
+    )
+    return found
+
+
+def shown_runs(up: Up, which: str) -> int:
+    number = board(up, which)["runs"]
+    assert isinstance(number, int)
+    return number
+
+
+# --- up
+
+
+def test_the_address_logs_a_browser_in(up: Up) -> None:
+    parts = urlsplit(up.opened)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=PATIENCE)
+    connection.request("GET", f"/?{parts.query}")
+    response = connection.getresponse()
+    assert response.status in (302, 303, 307)
+    assert "HttpOnly" in (response.headers["set-cookie"] or "")
+    assert "token" not in response.headers["location"]
+    connection.close()
+
+
+def test_nobody_else_can_read_the_home(up: Up) -> None:
+    home = up.directory / "home"
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    for name in ("connection.json", "hub.db", "hub.db-wal"):
+        assert stat.S_IMODE((home / name).stat().st_mode) == 0o600
+
+
+def test_a_second_hub_is_refused(up: Up) -> None:
+    said = up.failed(2, "up", "--no-browser", "--port", "0")
+    assert str(up.process.pid) in said
+    assert up.url in said
+
+
+def test_a_port_that_is_taken(up: Up, tmp_path: Path) -> None:
+    port = str(urlsplit(up.url).port)
+    said = up.failed(2, "up", "--no-browser", "--port", port, "--home", str(tmp_path / "other"))
+    assert port in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--host", "0.0.0.0", "--auth", "none"), "auth none"),
+        (("--tls-cert", "c.pem"), "tls_key"),
+        (("--public-url", "nowhere"), "http://"),
+        (("--database", "mysql://x"), "postgresql://"),
+    ],
+)
+def test_settings_that_cannot_be(
+    up: Up, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    home = str(tmp_path / "other")
+    said = up.failed(2, "up", "--no-browser", "--port", "0", "--home", home, *arguments)
+    assert message in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_orderly_end_and_a_new_beginning(tmp_path: Path, how: signal.Signals) -> None:
+    log(tmp_path / "runs" / "x" / "1")
+    with Up(tmp_path, "--logdir", tmp_path / "runs") as up:
+        up.wait_for_runs(1)
+        ended = start(up, "all", "--name", "ended")
+        up.done("kill", ended)
+        assert up.end(how) == 0
+        assert up.failed(5, "list").startswith("tbhub: no hub answers at")
+        up.start()
+        assert board(up, ended)["reason"] == "USER_KILLED"
+        assert len(up.json("runs")) == 1
+
+
+# --- start
+
+
+def test_what_start_prints(up: Up, experiments: dict[str, int]) -> None:
+    lines = up.done("start", experiments["a"], "--no-browser").splitlines()
+    first = re.fullmatch(
+        r"Scheduling TensorBoard \((\w+-\w+-\w+)\) \(id: ([0-9a-f-]{36})\)…", lines[0]
+    )
+    assert first, lines
+    name, id_ = first.groups()
+    assert f"TensorBoard ({name}) was placed on host local-1" in lines
+    assert lines[-1] == f"TensorBoard is running at: {up.url}/boards/{id_[:8]}/"
+
+
+def test_detached_it_prints_the_id_only(up: Up) -> None:
+    assert re.fullmatch(r"[0-9a-f-]{36}\n", up.done("start", "all", "-d"))
+
+
+def test_two_experiments_in_one_board(up: Up, experiments: dict[str, int]) -> None:
+    """Scenario 1."""
+    numbers = [experiments["a"], experiments["b"]]
+    id_ = start(up, *numbers)
+    found = board(up, id_)
+    assert (found["experiments"], found["runs"], found["state"]) == (numbers, 5, "RUNNING")
+    assert {"owner", "name", "reason", "exit_code", "trials", "url"} <= found.keys()
+    table = up.done("list").splitlines()
+    assert table[0].split("  ")[0] == "ID"
+    for title in ("OWNER", "DESCRIPTION", "STATE", "EXPERIMENTS", "TRIALS", "CREATED", "IDLE"):
+        assert title in table[0]
+    assert table[0].endswith("EXIT STATUS")
+    assert id_ in table[1]
+    assert f"{numbers[0]}, {numbers[1]}" in table[1]
+    assert up.done("kill", id_) == f"killed {found['name']} ({id_})\n"
+    found = board(up, id_)
+    assert (found["state"], found["reason"], found["exit_code"]) == ("TERMINATED", "USER_KILLED", 0)
+    assert "USER_KILLED (0)" in up.done("list")
+    up.done("kill", id_)
+
+
+def test_runs_of_two_experiments(
+    up: Up, experiments: dict[str, int], trials: dict[str, int]
+) -> None:
+    """Scenario 2."""
+    one, other = trials["a/1"], trials["b/2"]
+    found = board(up, start(up, "--trial-ids", one, other))
+    assert (found["experiments"], found["trials"], found["runs"]) == ([], [one, other], 2)
+    assert shown_runs(up, start(up, experiments["a"], "--trial-ids", one)) == 3
+    assert shown_runs(up, start(up, experiments["a"], "--trial-ids", other)) == 4
+    assert shown_runs(up, start(up, "--runs", "all", "where lr<.05")) == 4
+
+
+def test_a_board_says_what_it_shows_whatever_that_is(up: Up) -> None:
+    for what in ("./runs/a", "where lr<.5"):
+        id_ = start(up, what)
+        (line,) = [each for each in up.done("list").splitlines() if each.startswith(id_)]
+        assert str(board(up, id_)["selector"]) in line
+        assert board(up, id_)["selector"]
+
+
+def test_paths_are_those_of_the_current_directory(up: Up) -> None:
+    log(up.directory / "my other, runs" / "x")
+    assert shown_runs(up, start(up, "runs/a/")) == 3
+    found = board(up, start(up, "./my other, runs"))
+    assert found["uris"] == [str(up.directory / "my other, runs")]
+
+
+def test_options_of_a_board(up: Up) -> None:
+    id_ = start(
+        up, "all", "--name", "mine", "--template", "{run}-{hparams.lr}", "--group-by", "lr",
+        "--hide-grouped", "--samples", "50", "--requests-per-minute", "90", "--idle-timeout", "2h",
+        "--max-runtime", "1d",
+        "--follow",
+    )  # fmt: skip
+    config = json.loads(up.done("config", "mine"))
+    assert config["options"] == {
+        "template": "{run}-{hparams.lr}",
+        "group_by": "lr",
+        "hide_grouped": True,
+        "samples": 50,
+        "requests_per_minute": 90,
+    }
+    assert (config["idle_timeout"], config["max_runtime"], config["follow"]) == (7200, 86400, True)
+    before = board(up, id_)["deadline"]
+    assert up.done("extend", id_, "2h").startswith("TensorBoard (mine) ends at ")
+    assert str(board(up, id_)["deadline"]) > str(before)
+
+
+def test_the_same_board_again(up: Up) -> None:
+    one = start(up, "all", "--key", "mine")
+    assert start(up, "all", "--key", "mine") == one
+    other = start(up, "all", "--reuse")
+    up.done("stop", other)
+    assert start(up, "all", "--reuse") in (one, other)
+
+
+def test_a_browser_is_logged_in_without_a_token_in_its_arguments(up: Up, tmp_path: Path) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    up.done("start", "all", "--name", "mine", BROWSER=str(browser))
+    up.done("open", "mine", BROWSER=str(browser))
+    eventually(lambda: (tmp_path / "opened").exists())
+    for opened in (tmp_path / "opened").read_text().splitlines():
+        assert "token" not in opened
+        page = Path(urlsplit(opened).path)
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+        (address,) = re.findall(r'"(http[^"]*)"', page.read_text())
+        parts = urlsplit(address)
+        connection = http.client.HTTPConnection(parts.netloc, timeout=PATIENCE)
+        connection.request("GET", f"{parts.path}?{parts.query}")
+        response = connection.getresponse()
+        assert response.status in (302, 303, 307)
+        assert response.headers["location"] == parts.path
+        connection.close()
+
+
+# --- which
+
+
+def test_prefixes_and_names(up: Up) -> None:
+    """Scenario 7."""
+    ids = [start(up, "all", "--name", name) for name in ("one", "two", "two")]
+    assert up.done("open", ids[0][:8], "--no-browser").strip() == board(up, ids[0])["url"]
+    assert up.done("open", "one", "--no-browser").strip() == board(up, ids[0])["url"]
+    said = up.failed(3, "kill", "two")
+    assert ids[1] in said
+    assert ids[2] in said
+    assert "nothing-like-it" in up.failed(3, "open", "nothing-like-it")
+
+
+def test_a_beginning_that_fits_several(up: Up) -> None:
+    """Scenario 7."""
+    ids: list[str] = []
+    with up.hub() as hub:
+        while len({id_[0] for id_ in ids}) == len(ids):
+            ids.append(hub.create_board(NewBoard(runs="all")).id)
+    both = [id_ for id_ in ids if id_[0] == ids[-1][0]]
+    said = up.failed(3, "open", ids[-1][0], "--no-browser")
+    assert len(both) == 2
+    assert all(id_ in said for id_ in both)
+
+
+def test_killing_some_of_which_one_is_not_there(up: Up) -> None:
+    """Scenario 7."""
+    good, good2 = start(up, "all"), start(up, "all")
+    said = up.run("kill", good, "nope", good2)
+    assert said.returncode == 3
+    assert "nope" in said.stderr
+    assert board(up, good)["state"] == "TERMINATED"
+    assert board(up, good2)["state"] == "RUNNING"
+    said = up.run("kill", good, "nope", good2, "-f")
+    assert said.returncode == 3
+    assert said.stderr.count("\n") == 1
+    assert said.stdout.count("killed") == 2
+    assert board(up, good2)["state"] == "TERMINATED"
+
+
+@pytest.mark.parametrize(
+    "name", ["two words", 'it\'s "quoted"', "漢字 é", "..", "a/b", "a%2fb", "-x", "<b>&", "x/logs"]
+)
+def test_any_name(up: Up, name: str) -> None:
+    """Scenario 20."""
+    id_ = start(up, "all", f"--name={name}")
+    assert board(up, id_)["name"] == name
+    assert name in up.done("list")
+    assert next(csv.DictReader(io.StringIO(up.done("list", "--csv"))))["description"] == name
+    assert up.done("stop", "--", name).startswith(f"stopped {name} ({id_})")
+    assert up.done("kill", "--", name).startswith(f"killed {name} ({id_})")
+
+
+def test_runs_of_any_name(up: Up) -> None:
+    """Scenario 20."""
+    names = ["two words", 'it\'s "quoted", é', "%2f", "\x1b[31mred", "漢\u202e字"]
+    for name in names:
+        log(up.directory / "runs" / "odd" / name)
+    try:
+        eventually(lambda: len(up.json("runs", "exp:odd")) == len(names))
+        assert {each["path"] for each in up.json("runs", "exp:odd")} == {f"odd/{n}" for n in names}
+        table = up.done("runs", "exp:odd")
+        assert "\x1b" not in table
+        assert "\\x1b[31mred" in table
+        assert shown_runs(up, start(up, "./runs/odd/two words")) == 1
+    finally:
+        up.done("runs", "delete", "exp:odd", "--files", "--yes")
+    assert not (up.directory / "runs" / "odd" / "%2f").exists()
+    assert len(list((up.directory / "runs").glob("[abc]/*/"))) == 6
+
+
+# --- lives
+
+
+def test_stop_and_start(up: Up) -> None:
+    """Scenario 16."""
+    id_ = start(up, "all")
+    up.done("stop", id_)
+    found = eventually(lambda: (b := board(up, id_))["state"] == "STOPPED" and b)
+    assert found["reason"] == "USER_STOPPED"
+    up.done("restart", id_)
+    eventually(lambda: board(up, id_)["state"] == "RUNNING")
+    up.done("stop", id_)
+    up.done("restart", id_)
+    eventually(lambda: board(up, id_)["state"] == "RUNNING")
+    up.done("delete", id_, "--yes")
+    for command in ("open", "logs", "stop", "config"):
+        assert id_ in up.failed(3, command, id_)
+
+
+def test_a_killed_board_does_not_start(up: Up) -> None:
+    id_ = start(up, "all")
+    up.done("kill", id_)
+    assert "ended for good" in up.failed(2, "restart", id_)
+
+
+def test_found_by_another_process(up: Up) -> None:
+    """Scenario 19: every command here is a process of its own; and by address and token."""
+    id_ = start(up, "all")
+    token = json.loads((up.directory / "home" / "connection.json").read_text())["token"]
+    elsewhere = {"TBHUB_HOME": "/nonexistent", "TBHUB_URL": up.url, "TBHUB_TOKEN": token}
+    assert up.done("list", "-q", **elsewhere) == f"{id_}\n"
+    up.done("stop", id_, **elsewhere)
+    assert up.failed(4, "list", **{**elsewhere, "TBHUB_TOKEN": "tbh_" + "x" * 32})
+    assert "tbhub login" in up.failed(4, "list", **{**elsewhere, "TBHUB_TOKEN": ""})
+
+
+def test_more_and_fewer_runs(up: Up, experiments: dict[str, int], trials: dict[str, int]) -> None:
+    id_ = start(up, experiments["a"], "--name", "mine")
+    assert up.done("add", id_, f"exp:{experiments['b']}") == "TensorBoard (mine) shows 5 runs\n"
+    assert up.done("remove", id_, f"trial:{trials['a/1']}") == "TensorBoard (mine) shows 4 runs\n"
+    assert board(up, id_)["experiments"] == [experiments["a"], experiments["b"]]
+    assert up.done("remove", id_, "exp:b") == "TensorBoard (mine) shows 2 runs\n"
+    assert board(up, id_)["experiments"] == [experiments["a"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("kill", "none"), "There is no board 'none'; `tbhub list` lists those there are"),
+        (("start", "99"), "There is no experiment exp:99; `tbhub experiments` lists those"),
+        (("start", "runs"), "There is no run runs; for the directory write ./runs\n"),
+        (("start", "a"), "There is no run a. An experiment is called so: exp:a.\n"),
+        (("tokens", "revoke", "99"), "no token 99; `tbhub tokens` lists those there are"),
+    ],
+)
+def test_what_is_not_there_says_where_to_look(
+    up: Up, arguments: tuple[str, ...], said: str
+) -> None:
+    assert up.failed(3, *arguments).startswith(f"tbhub: {said}")
+
+
+def test_logs(up: Up) -> None:
+    id_ = start(up, "all", "--name", "mine")
+    lines = up.done("logs", "mine").splitlines()
+    assert any("was placed on host local-1" in line for line in lines)
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ", lines[0])
+    assert up.done("logs", id_, "--head", "1").splitlines() == lines[:1]
+    assert up.done("logs", id_, "--tail", "1").splitlines() == lines[-1:]
+    assert up.done("logs", id_, "--since", "1h").splitlines() == lines
+    assert up.done("logs", id_, "--since", "2100-01-01") == ""
+    objects = [json.loads(line) for line in up.done("logs", id_, "--json").splitlines()]
+    assert [each["id"] for each in objects] == sorted(each["id"] for each in objects)
+    assert objects[0].keys() == {"id", "time", "level", "text"}
+
+
+def test_logs_are_followed_until_the_board_ends(up: Up) -> None:
+    id_ = start(up, "all")
+    following = subprocess.Popen(
+        [*COMMAND, "logs", id_, "-f"], stdout=subprocess.PIPE, text=True, env=up.environment
+    )
+    assert following.stdout is not None
+    assert following.stdout.readline()
+    up.done("kill", id_)
+    rest, _ = following.communicate(timeout=PATIENCE)
+    assert following.returncode == 0
+    assert "killed" in rest
+
+
+def test_following_is_interrupted(up: Up) -> None:
+    id_ = start(up, "all")
+    following = subprocess.Popen(
+        [*COMMAND, "logs", id_, "-f"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=up.environment,
+    )
+    assert following.stdout is not None
+    assert following.stdout.readline()
+    following.send_signal(signal.SIGINT)
+    _, said = following.communicate(timeout=PATIENCE)
+    assert following.returncode == 130
+    assert "Traceback" not in said
+
+
+def test_too_many_boards(tmp_path: Path) -> None:
+    """Scenario 17."""
+    log(tmp_path / "runs" / "x" / "1")
+    with Up(tmp_path, "--logdir", tmp_path / "runs", TBHUB_MAX_BOARDS_PER_USER="5") as up:
+        up.wait_for_runs(1)
+        ids = [start(up, "all") for _ in range(5)]
+        said = up.failed(6, "start", "all", "--no-browser")
+        assert all(id_ in said for id_ in ids)
+        up.done("stop", ids[2])
+        eventually(lambda: board(up, ids[2])["state"] == "STOPPED")
+        start(up, "all")
+
+
+def test_not_in_time(up: Up) -> None:
+    """Scenario 18."""
+    said = up.run("start", "all", "--no-browser", "--timeout", "0")
+    assert said.returncode in (0, 7)  # a warm hub may be quicker than no time at all
+    assert "Traceback" not in said.stderr
+
+
+def test_a_place_that_is_not_there(up: Up) -> None:
+    """Scenario 18."""
+    done = up.run("start", "/nowhere/at/all", "--no-browser", "--no-data-timeout", "1s")
+    assert "Traceback" not in done.stderr
+    assert "nowhere" in up.failed(3, "start", "nowhere", "--no-browser")
+    assert "./runs" in up.failed(3, "start", "runs", "--no-browser")
+
+
+def test_a_link_for_somebody_else(up: Up) -> None:
+    id_ = start(up, "all")
+    link = up.done("share", id_, "--expires", "1h").strip()
+    assert link.startswith(f"{up.url}/boards/{id_[:8]}/?share=")
+    (number,) = up.done("share", id_, "--list", "-q").split()
+    assert up.done("share", id_, "--revoke", number) == f"revoked {number}\n"
+    assert up.json("share", id_, "--list") == []
+
+
+# --- runs
+
+
+def test_runs_are_listed(up: Up, experiments: dict[str, int]) -> None:
+    assert len(up.json("runs")) == 6
+    best = up.json("runs", "where lr<.05 order by lr limit 2")
+    assert [each["path"] for each in best] == ["c/1", "b/2"]
+    assert best[0]["hparams"]["lr"] == pytest.approx(1e-5)
+    table = up.done("runs", experiments["a"])
+    assert table.startswith("ID")
+    assert "loss=" in table
+    assert up.done("runs", "exp:c", "-q").split() == [str(best[0]["id"])]
+    assert "6 of" not in up.run("runs").stderr
+    assert "2 of 6" in up.run("runs", "--limit", "2").stderr
+    assert len(list(csv.DictReader(io.StringIO(up.done("runs", "--csv"))))) == 6
+
+
+def test_a_selector_that_cannot_be_understood(up: Up) -> None:
+    said = up.failed(2, "runs", "where lr <").splitlines()
+    assert said[1] == "  where lr <"
+    assert said[2].strip() == "^"
+    said = up.failed(2, "start", "all", "where", "lr <", "--no-browser").splitlines()
+    assert said[1] == "  all where lr <"
+
+
+def test_a_run_is_changed(up: Up, trials: dict[str, int]) -> None:
+    number = trials["b/1"]
+    up.done(
+        "runs", "edit", number, "--name", "base line", "--note", "n", "--tag", "x", "--tag", "y"
+    )
+    found = up.json("runs", "show", number)
+    assert (found["name"], found["note"], sorted(found["tags"])) == ("base line", "n", ["x", "y"])
+    assert "base line" in up.done("runs", "show", '"base line"')
+    up.done("runs", "edit", number, "--name", f"run{number}", "--archive")
+    assert number not in up.done("runs", "-q").split()
+    assert str(number) in up.done("runs", "-q", "--archived").split()
+    up.done("runs", "edit", number, "--unarchive")
+
+
+def test_deleting_asks_first(up: Up) -> None:
+    """Scenario 9, from the command line."""
+    for number in range(1, 12):
+        log(up.directory / "runs" / f"del{number}" / "1")
+    eventually(lambda: len(up.json("experiments", "del")) == 11)
+    numbers = {each["name"]: each["id"] for each in up.json("experiments", "del")}
+    said = up.failed(2, "experiments", "delete", numbers["del1"], "--files")
+    assert "1 run" in said
+    assert "--yes" in said
+    assert "would delete" in up.done("experiments", "delete", numbers["del1"], "--dry-run")
+    up.done("experiments", "delete", numbers["del1"], "--files", "--yes")
+    assert not (up.directory / "runs" / "del1" / "1").exists()
+    assert (up.directory / "runs" / "del10" / "1").exists()
+    assert len(up.json("experiments", "del")) == 10
+    planned = up.json("runs", "delete", "exp:del*", "--dry-run")
+    assert (planned["runs"], planned["dry_run"]) == (10, True)
+    up.done("runs", "delete", "exp:del*", "--files", "--yes")
+    assert list((up.directory / "runs").glob("del*/1")) == []
+
+
+def test_a_question_is_asked_on_a_terminal(up: Up) -> None:
+    id_ = start(up, "all", "--name", "mine")
+    for answer, code in ((b"n\n", 1), (b"y\n", 0)):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [*COMMAND, "delete", id_],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=up.environment,
+        )
+        os.close(theirs)
+        said = b""
+        while b"[y/N]" not in said:
+            assert select.select([ours], [], [], PATIENCE)[0]
+            said += os.read(ours, 4096)
+        assert b"Delete 1 board: mine (RUNNING)?" in said
+        os.write(ours, answer)
+        assert process.wait(PATIENCE) == code
+        os.close(ours)
+    up.failed(3, "open", id_)
+
+
+def test_logdirs(up: Up, tmp_path: Path) -> None:
+    log(tmp_path / "more" / "extra" / "1")
+    up.done("logdirs", "add", tmp_path / "more")
+    eventually(lambda: len(up.json("runs", "exp:extra")) == 1)
+    (number,) = [
+        each["id"] for each in up.json("logdirs") if each["path"] == str(tmp_path / "more")
+    ]
+    up.done("runs", "delete", "exp:extra", "--files", "--yes")
+    up.done("logdirs", "remove", number)
+    assert len(up.json("logdirs")) == 1
+
+
+def test_a_log_directory_that_is_not_there_is_waited_for(up: Up, tmp_path: Path) -> None:
+    done = up.run("logdirs", "add", tmp_path / "later")
+    assert done.returncode == 0
+    assert f"There is no directory {tmp_path / 'later'} on the hub's machine" in done.stderr
+    log(tmp_path / "later" / "extra" / "1")
+    eventually(lambda: len(up.json("runs", "exp:extra")) == 1)
+    assert "waited" not in up.run("logdirs", "add", tmp_path).stderr
+    for each in up.json("logdirs")[1:]:
+        up.done("logdirs", "remove", each["id"])
+    eventually(lambda: len(up.json("runs", "all")) == 6)
+
+
+# --- the hub
+
+
+def test_a_host_is_drained(up: Up) -> None:
+    (before,) = up.json("hosts")
+    assert before["state"] == "running"
+    assert before["id"] in up.done("hosts")
+    said = up.done("hosts", "drain", before["id"])
+    assert f"{before['id']} has ended" in said
+    eventually(lambda: [each["state"] for each in up.json("hosts")] == ["running"])
+    assert up.json("hosts")[0]["id"] != before["id"]
+    up.failed(3, "hosts", "drain", before["id"])
+
+
+def test_status_and_doctor(up: Up) -> None:
+    assert up.url in up.done("status")
+    found = up.json("status")
+    assert (found["runs"], found["url"]) == (6, up.url)
+    assert up.done("doctor").startswith(f"· address: {up.url}")
+    id_ = start(up, "all")
+    assert {each["level"] for each in up.json("doctor", id_)} <= {"ok", "info", "warning"}
+
+
+def test_completion_of_boards(up: Up) -> None:
+    id_ = start(up, "all", "--name", "rarely-cute-otter")
+    for word, completed in (("rare", "rarely-cute-otter"), (id_[:4], id_)):
+        said = up.done(
+            _TBHUB_COMPLETE="complete_bash", COMP_WORDS=f"tbhub kill {word}", COMP_CWORD="2"
+        )
+        assert completed in said.splitlines()
+
+
+def test_completion_offers_nothing_that_a_shell_would_carry_out(up: Up) -> None:
+    ids = {start(up, "all", "--name", name) for name in ("otter $(date)", "o`t`ter", "otter;x")}
+    said = up.done(_TBHUB_COMPLETE="complete_bash", COMP_WORDS="tbhub kill ", COMP_CWORD="2")
+    assert set(said.splitlines()) == ids
+
+
+def test_output_that_nobody_reads(up: Up) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "runs", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=up.environment,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    said = process.stderr.read()
+    process.stderr.close()
+    process.wait(PATIENCE)
+    assert "Traceback" not in said
+
+
+# --- people
+
+
+def test_a_team(tmp_path: Path) -> None:
+    """Scenario 6."""
+    log(tmp_path / "runs" / "x" / "1")
+    log(tmp_path / "secret" / "y" / "1")
+    with Up(tmp_path, "--logdir", tmp_path / "runs", "--auth", "users") as up:
+        up.wait_for_runs(1)
+        up.done("users", "add", "maria", "--password-stdin", stdin="correct horse\n")
+        up.done("workspaces", "add", "hidden")
+        up.done("logdirs", "add", tmp_path / "secret", "-w", "hidden")
+        eventually(lambda: len(up.json("runs")) == 2)
+        theirs = start(up, "exp:x", "--name", "theirs")
+
+        her = {"XDG_CONFIG_HOME": str(tmp_path / "her"), "TBHUB_HOME": str(tmp_path / "none")}
+        wrong = up.failed(
+            4, "login", up.url, "-u", "maria", "--password-stdin", stdin="wrong\n", **her
+        )
+        assert "wrong" in wrong
+        assert up.done(
+            "login", up.url, "-u", "maria", "--password-stdin", stdin="correct horse\n", **her
+        ) == f"logged in to {up.url} as maria, member\n"  # fmt: skip
+        stored = tmp_path / "her" / "tbhub" / "logins.json"
+        assert stat.S_IMODE(stored.stat().st_mode) == 0o600
+        assert "correct horse" not in stored.read_text()
+
+        assert [each["path"] for each in json.loads(up.done("runs", "--json", **her))] == ["x/1"]
+        assert "exp:y" in up.failed(3, "start", "exp:y", "--no-browser", **her)
+        assert json.loads(up.done("list", "--all", "--json", **her)) == []
+        up.failed(3, "open", theirs, "--no-browser", **her)
+        up.failed(3, "kill", theirs, **her)
+        up.failed(4, "users", **her)
+        assert "admins only" in up.failed(4, "tokens", "create", "--scope", "admin", **her)
+        assert "hosts" not in up.done("doctor", **her)
+        assert json.loads(up.done("status", "--json", **her))["indexing"] == {}
+        mine = up.done("start", "exp:x", "-d", "--wait", **her).strip()
+        assert [each["owner"] for each in up.json("list", "--all") if each["id"] == mine] == [
+            "maria"
+        ]
+
+        token = up.done("tokens", "create", "--scope", "read", "--name", "ci", **her).strip()
+        reading = {**her, "TBHUB_URL": up.url, "TBHUB_TOKEN": token, "XDG_CONFIG_HOME": "/none"}
+        assert up.done("list", "-q", **reading).split() == [mine]
+        up.failed(4, "kill", mine, **reading)
+        up.done(
+            "login",
+            up.url,
+            "--token-stdin",
+            stdin=f"{token}\n",
+            XDG_CONFIG_HOME=str(tmp_path / "ci"),
+        )
+        (number,) = [
+            each["id"]
+            for each in json.loads(up.done("tokens", "--json", **her))
+            if each["name"] == "ci"
+        ]
+        up.done("tokens", "revoke", number, **her)
+        up.failed(4, "list", **reading)
+
+        up.done("workspaces", "set-member", "hidden", "maria", "--role", "viewer")
+        assert len(json.loads(up.done("runs", "--json", **her))) == 2
+        up.done("workspaces", "remove-member", "hidden", "maria")
+        up.done("users", "disable", "maria")
+        up.failed(4, "list", **her)
+        up.done("users", "enable", "maria")
+        assert up.done("logout", **her).startswith("logged out of")
+        assert up.failed(5, "list", **her).startswith("tbhub: no hub is known")
+        up.done("users", "delete", "maria", "--yes")
+        assert [each["id"] for each in up.json("list", "--all")] == [theirs]
