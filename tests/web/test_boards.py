@@ -1,0 +1,269 @@
+"""Boards in the web page: started, opened in the hub's frame, shared, changed and ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.hub import HubProcess, eventually
+from support.pages import Open, log_runs
+
+TENSORBOARD = "tf-dashboard, tb-webapp"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
+    where: Path = tmp_path_factory.mktemp("boards")
+    log_runs(where / "runs", "mnist/a", "mnist/b", "cifar/deep", "cifar/wide")
+    with HubProcess(where / "home", auth="users", logdirs=where / "runs") as hub:
+        hub.wait_for_runs(4)
+        yield hub
+
+
+def board(hub: HubProcess, name: str, **new: Any) -> str:
+    """A board that is up; its short id."""
+    return str(hub.create_board(name=name, **({"runs": "all"} | new))["id"])[:8]
+
+
+def row(page: Any, name: str) -> Any:
+    return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
+
+
+def choose(page: Any, name: str, item: str) -> None:
+    page.get_by_role("button", name=f"What can be done with {name}").click()
+    page.get_by_role("menuitem", name=item, exact=True).click()
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[HubProcess]:
+    with HubProcess(tmp_path / "home") as hub:
+        yield hub
+
+
+def test_a_hub_without_boards_teaches_how_to_start_one(empty: HubProcess, visit: Open) -> None:
+    one = visit(empty)
+    page = one.open("/boards")
+    page.get_by_role("heading", name="No boards yet").wait_for()
+    assert page.get_by_text("tbhub start all").is_visible()
+    one.picture("boards-empty")
+    assert one.axe() == []
+
+
+def test_a_board_is_started_from_a_query_and_opens_in_the_frame(
+    hub: HubProcess, visit: Open
+) -> None:
+    one = visit(hub)
+    one.expected.append("422")
+    page = one.open("/boards")
+    page.get_by_role("button", name="Start a board").first.click()
+    field = page.get_by_label("Which runs")
+    field.fill("where experiment <")
+    page.get_by_text("a value is missing").wait_for()
+    field.fill("experiment = mnist")
+    page.get_by_text("2 runs: ").wait_for()
+    page.get_by_label("Name", exact=True).fill("two of mnist")
+    one.picture("boards-start")
+    assert one.axe() == []
+    page.get_by_role("button", name="Start with 2 runs").click()
+    page.wait_for_url(re.compile(r"/board/[0-9a-f]{8}$"))
+    frame = page.frame_locator("iframe")
+    frame.locator(TENSORBOARD).first.wait_for()
+    page.get_by_text("running", exact=True).wait_for()
+    frame.get_by_text("loss", exact=True).first.wait_for()
+    one.picture("board-frame")
+    page.get_by_role("link", name="All boards").click()
+    row(page, "two of mnist").get_by_text("running").wait_for()
+
+
+def test_the_list_tells_how_boards_are(hub: HubProcess, visit: Open) -> None:
+    board(hub, "told", runs="exp:cifar")
+    stopped = board(hub, "resting")
+    hub.json("POST", f"/api/v1/boards/{stopped}/stop")
+    hub.wait_for(stopped, "STOPPED")
+    one = visit(hub)
+    page = one.open("/boards?show=all")
+    told = row(page, "told")
+    told.get_by_text("running").wait_for()
+    cells = told.get_by_role("cell").all_inner_texts()
+    assert cells[3].strip() == "2"
+    assert "exp:cifar" in cells[0]
+    assert "30m" in cells[5]
+    row(page, "resting").get_by_text("stopped", exact=True).wait_for()
+    page.get_by_label("Search boards").fill("rest")
+    assert row(page, "told").count() == 0
+    page.get_by_label("Search boards").fill("")
+    page.get_by_role("radio", name="Live").click()
+    eventually(lambda: row(page, "resting").count() == 0)
+
+
+def test_what_others_do_is_asked_for_board_by_board(hub: HubProcess, visit: Open) -> None:
+    board(hub, "of old")
+    one = visit(hub)
+    page = one.open("/boards")
+    row(page, "of old").wait_for()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    id_ = board(hub, "by another")
+    row(page, "by another").get_by_text("running").wait_for()
+    assert row(page, "by another").evaluate("row => row.rowIndex") == 1
+    hub.json("PATCH", f"/api/v1/boards/{id_}", json={"name": "renamed"})
+    row(page, "renamed").wait_for()
+    assert hub.ask("DELETE", f"/api/v1/boards/{id_}").status_code == 204
+    row(page, "renamed").wait_for(state="detached")
+    assert row(page, "of old").count() == 1
+    assert any(f"/api/v1/boards/{id_}" in url for url in asked)
+    assert not [url for url in asked if "/api/v1/boards?" in url]
+
+
+def test_a_board_is_renamed_stopped_started_again_killed_and_deleted(
+    hub: HubProcess, visit: Open
+) -> None:
+    short = board(hub, "first name")
+    one = visit(hub)
+    page = one.open("/boards?show=all")
+    choose(page, "first name", "Rename")
+    page.get_by_role("dialog").get_by_label("Name").fill("second name")
+    page.get_by_role("button", name="Save").click()
+    mine = row(page, "second name")
+    mine.wait_for()
+    choose(page, "second name", "Stop")
+    mine.get_by_text("stopped", exact=True).wait_for()
+    assert hub.json("GET", f"/api/v1/boards/{short}")["reason"] == "USER_STOPPED"
+    choose(page, "second name", "Start again")
+    mine.get_by_text("running", exact=True).wait_for()
+    choose(page, "second name", "Restart")
+    hub.wait_for(short, "RUNNING")
+    choose(page, "second name", "Kill")
+    page.get_by_role("dialog").get_by_role("button", name="Kill").click()
+    mine.get_by_text("ended", exact=True).wait_for()
+    choose(page, "second name", "Delete")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    eventually(lambda: mine.count() == 0)
+
+
+def test_a_link_is_shown_once_and_opens_the_board(
+    hub: HubProcess, visit: Open, browser: Any
+) -> None:
+    short = board(hub, "shared")
+    one = visit(hub)
+    page = one.open(f"/board/{short}")
+    page.get_by_role("button", name="Share", exact=True).click()
+    page.get_by_role("button", name="Make a link").click()
+    page.get_by_text("shown only once").wait_for()
+    one.picture("boards-share")
+    assert one.axe() == []
+    page.get_by_role("button", name="Copy the link").click()
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert f"/boards/{short}/?share=" in link
+    stranger = browser.new_context()
+    other = stranger.new_page()
+    other.goto(link)
+    other.locator(TENSORBOARD).first.wait_for()
+    stranger.close()
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Share", exact=True).click()
+    page.get_by_text("Links there are").wait_for()
+    assert page.get_by_text("?share=").count() == 0
+    page.get_by_role("button", name="Revoke").click()
+    page.get_by_text("no longer works").wait_for()
+    assert hub.json("GET", f"/api/v1/boards/{short}/shares") == []
+
+
+def test_runs_are_added_and_taken_out(hub: HubProcess, visit: Open) -> None:
+    short = board(hub, "grows", runs="exp:mnist")
+    one = visit(hub)
+    page = one.open(f"/board/{short}")
+    page.get_by_role("button", name="Add runs").click()
+    page.get_by_role("dialog").get_by_label("Add runs").fill("exp:cifar")
+    page.get_by_role("button", name="Add 2 runs").click()
+    page.get_by_text("It shows 4 runs").wait_for()
+    one.picture("boards-runs")
+    assert one.axe() == []
+    page.get_by_role("button", name=re.compile("^Take run")).first.click()
+    page.get_by_text("It shows 3 runs").wait_for()
+    assert hub.json("GET", f"/api/v1/boards/{short}/runs")["total"] == 3
+
+
+def test_logs_come_as_they_are_written(hub: HubProcess, visit: Open) -> None:
+    short = board(hub, "talks")
+    one = visit(hub)
+    page = one.open("/boards")
+    choose(page, "talks", "Logs")
+    log = page.get_by_role("log")
+    log.get_by_text("is running").wait_for()
+    hub.json("POST", f"/api/v1/boards/{short}/stop")
+    log.get_by_text("stopped", exact=False).first.wait_for()
+    one.picture("boards-logs")
+    assert one.axe() == []
+
+
+def test_an_end_is_put_off(hub: HubProcess, visit: Open) -> None:
+    short = board(hub, "ends", max_runtime=3600)
+    before = hub.json("GET", f"/api/v1/boards/{short}")["deadline"]
+    page = visit(hub).open("/boards")
+    row(page, "ends").get_by_text("ends in").wait_for()
+    choose(page, "ends", "Extend")
+    page.get_by_label("By how many hours").fill("5")
+    page.get_by_role("dialog").get_by_role("button", name="Extend").click()
+    page.get_by_text("Its end is put off").wait_for()
+    assert hub.json("GET", f"/api/v1/boards/{short}")["deadline"] > before
+
+
+def test_a_stopped_board_tells_why_and_starts_again(hub: HubProcess, visit: Open) -> None:
+    short = board(hub, "sleeps")
+    hub.json("POST", f"/api/v1/boards/{short}/stop")
+    hub.wait_for(short, "STOPPED")
+    one = visit(hub)
+    page = one.open(f"/board/{short}")
+    page.get_by_role("heading", name="The board is not running").wait_for()
+    page.get_by_role("log").get_by_text("stopped", exact=False).first.wait_for()
+    one.picture("board-stopped")
+    assert one.axe() == []
+    page.get_by_role("button", name="Start again").click()
+    page.frame_locator("iframe").locator(TENSORBOARD).first.wait_for()
+
+
+def test_a_board_that_is_not_there_says_so(hub: HubProcess, visit: Open) -> None:
+    one = visit(hub)
+    one.expected.append("404")
+    page = one.open("/board/00000000")
+    page.get_by_role("heading", name="Not found").wait_for()
+    one.picture("board-missing")
+    assert one.axe() == []
+
+
+def test_a_viewer_looks_and_changes_nothing(hub: HubProcess, visit: Open) -> None:
+    token = hub.create_user("watcher", "viewer")
+    page = visit(hub, token).open("/boards")
+    page.get_by_role("heading", name="No boards yet").wait_for()
+    assert page.get_by_role("button", name="Start a board").count() == 0
+
+
+@pytest.mark.parametrize("size", ["phone", "normal", "wide"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_boards_are_readable_at_every_size(
+    hub: HubProcess, visit: Open, theme: str, size: str
+) -> None:
+    if not any(each["name"] == "in view" for each in hub.json("GET", "/api/v1/boards")["boards"]):
+        board(hub, "in view")
+    one = visit(hub, theme=theme, size=size)
+    page = one.open("/boards?show=all")
+    row(page, "in view").wait_for()
+    one.picture(f"boards-{theme}-{size}")
+    assert one.axe() == []
+    width = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert width <= 0
+
+
+def test_boards_in_chinese(hub: HubProcess, visit: Open) -> None:
+    one = visit(hub)
+    page = one.open("/boards")
+    page.evaluate("localStorage.setItem('tbhub.language', 'zh')")
+    page.reload()
+    page.get_by_role("heading", name="看板").first.wait_for()
+    page.get_by_role("button", name="启动看板").first.wait_for()
+    one.picture("boards-zh")

@@ -1,0 +1,56 @@
+/// The page's texts. Every text has a key; `t` gives it in the language that was chosen, with values
+/// put in for {names}. A text may have a form for one, before a bar: "{n} run|{n} runs".
+
+import { en, type Key } from "../i18n/en";
+
+export type Language = "en" | "zh";
+export const languages: Record<Language, string> = { en: "English", zh: "中文" };
+const NAME = "tbhub.language";
+type Texts = Record<Key, string>;
+type Values = Record<string, string | number>;
+
+let language = $state<Language>("en");
+let texts = $state.raw<Texts>(en);
+
+/// The text of a key.
+export function t(key: Key, values: Values = {}): string {
+  return fill(texts[key], values);
+}
+
+/// A text with its values; `n` decides between one and many.
+export function fill(text: string, values: Values): string {
+  const forms = text.split("|");
+  const form = forms.length > 1 && values.n !== 1 ? forms[1]! : forms[0]!;
+  return form.replace(/\{(\w+)\}/g, (whole, name: string) => {
+    const value = values[name];
+    if (value === undefined) return whole;
+    return typeof value === "number" ? value.toLocaleString(language) : value;
+  });
+}
+
+export function currentLanguage(): Language {
+  return language;
+}
+
+export async function choose(wanted: Language): Promise<void> {
+  texts = wanted === "zh" ? (await import("../i18n/zh")).zh : en;
+  language = wanted;
+  document.documentElement.lang = wanted === "zh" ? "zh-CN" : "en";
+  try {
+    localStorage.setItem(NAME, wanted);
+  } catch {
+    // It lasts as long as the page.
+  }
+}
+
+/// What was chosen before, or what the browser asks for.
+export async function chooseAtFirst(): Promise<void> {
+  let kept: string | null = null;
+  try {
+    kept = localStorage.getItem(NAME);
+  } catch {
+    // What the browser asks for.
+  }
+  const wanted = kept ?? (navigator.language.startsWith("zh") ? "zh" : "en");
+  if (wanted === "zh") await choose("zh");
+}

@@ -1,0 +1,99 @@
+import { describe, expect, it } from "vitest";
+
+import type { KnownColumn } from "../api/table";
+import { asSelector, complete, put, tokens } from "./selector";
+
+const known: KnownColumn[] = [
+  { name: "status", kind: "text", runs: 9 },
+  { name: "created", kind: "time", runs: 9 },
+  { name: "archived", kind: "bool", runs: 9 },
+  { name: "hparams.lr", kind: "number", runs: 9 },
+  { name: "hparams.optimizer", kind: "text", runs: 9 },
+  { name: "metrics.val/loss.last", kind: "metric", runs: 9 },
+];
+
+/// Suggestions where the bar stands.
+function at(text: string): string[] {
+  const cursor = text.indexOf("|");
+  return complete(text.replace("|", ""), cursor, known).suggestions.map((each) => each.text);
+}
+
+describe("completion", () => {
+  it("offers fields where a comparison begins", () => {
+    expect(at("|")).toContain("hparams.lr");
+    expect(at("l|")[0]).toBe("hparams.lr");
+    expect(at("status=running and o|")).toContain("hparams.optimizer");
+    expect(at("not (op|")).toEqual(["hparams.optimizer"]);
+    expect(at("exp:7 where va|")).toEqual(["metrics.val/loss.last"]);
+  });
+
+  it("offers operators that fit the field", () => {
+    expect(at("status |")).toContain("~");
+    expect(at("lr |")).toContain("<=");
+    expect(at("lr |")).not.toContain("~");
+    expect(at("archived |")).toEqual(["=", "is null"]);
+  });
+
+  it("offers values where there are few", () => {
+    expect(at("status=|")).toContain("running");
+    expect(at("status = fi|")).toEqual(["finished"]);
+    expect(at("status in (running, l|")).toEqual(["lost", "failed", "killed"].filter((v) => v.includes("l")));
+    expect(at("created > |")).toContain("1d");
+    expect(at("lr < |")).toEqual([]);
+  });
+
+  it("offers what joins conditions and ends them", () => {
+    expect(at("lr<0.1 |")).toEqual(["and", "or", "order by", "limit"]);
+    expect(at("lr<0.1 a|")[0]).toBe("and");
+    expect(at("lr is null |")).toContain("and");
+    expect(at("where lr<0.1 order by |")).toContain("created");
+    expect(at("where lr<0.1 order by created |")).toEqual(["desc", "asc", "limit"]);
+  });
+
+  it("says nothing of a word that is written out", () => {
+    expect(at("status=running|")).toEqual([]);
+  });
+
+  it("puts a suggestion in the place of what was begun", () => {
+    const text = "status=running and opt";
+    const found = complete(text, text.length, known);
+    expect(put(text, found, found.suggestions[0]!)).toEqual({
+      text: "status=running and hparams.optimizer ",
+      cursor: 37,
+    });
+    const value = complete("status=ru", 9, known);
+    expect(put("status=ru", value, value.suggestions[0]!).text).toBe("status=running ");
+  });
+});
+
+describe("what is sent", () => {
+  it("is a selector, with where before a condition that stands alone", () => {
+    expect(asSelector("lr<0.1")).toEqual({ q: "where lr<0.1", shift: 6 });
+    expect(asSelector("tag in (a)").q).toBe("where tag in (a)");
+    expect(asSelector("exp:7 where lr<0.1").shift).toBe(0);
+    expect(asSelector("run1-run5, exp:7").q).toBe("run1-run5, exp:7");
+    expect(asSelector("order by created").shift).toBe(0);
+    expect(asSelector("  ")).toEqual({ q: "", shift: 0 });
+  });
+});
+
+describe("tokens", () => {
+  it("cover everything but blanks, whatever is typed", () => {
+    const signs = ['"', "'", "a", " ", "(", ")", "=", "<", "!", "~", ",", "\\", "é"];
+    let seed = 7;
+    for (let round = 0; round < 2000; round++) {
+      let text = "";
+      for (let length = 0; length < 12; length++) {
+        seed = (seed * 1103515245 + 12345) & 0x7fffffff;
+        text += signs[(seed >> 8) % signs.length]!;
+      }
+      let end = 0;
+      for (const token of tokens(text)) {
+        expect(text.slice(end, token.from).trim()).toBe("");
+        expect(token.to).toBeGreaterThan(token.from);
+        end = token.to;
+      }
+      expect(text.slice(end).trim()).toBe("");
+    }
+  });
+});

@@ -1,0 +1,22 @@
+/// Which settings the hub takes for which store, as `docs/storage.md` lists them. Pure.
+
+export interface Setting {
+  name: string;
+  isSecret: boolean;
+}
+
+const KEYS = ["access_key_id", "secret_access_key", "session_token", "region", "endpoint"];
+const STORES: Record<string, string[]> = {
+  s3: KEYS,
+  oss: KEYS,
+  gs: ["service_account_key", "token", "endpoint"],
+  az: ["account_name", "account_key", "sas_key", "connection_string", "tenant_id", "client_id", "client_secret", "endpoint"],
+};
+STORES.abfs = STORES.az!;
+const SECRET = /secret|key$|token|connection_string/;
+
+/// What can be set for a prefix; nothing for one that is no bucket.
+export function settingsOf(uri: string): Setting[] {
+  const scheme = uri.trim().match(/^([a-z0-9]+):\/\//i)?.[1]?.toLowerCase() ?? "";
+  return (STORES[scheme] ?? []).map((name) => ({ name, isSecret: SECRET.test(name) }));
+}
