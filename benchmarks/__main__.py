@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import platform
@@ -13,18 +14,29 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import (
+    appending,
     boards_memory,
     boards_page,
     boards_requests,
     boards_start,
+    hosts,
+    hosts_start,
+    hosts_watch,
+    hub,
+    publishing,
     reading,
+    remote,
+    replicas,
+    scale,
+    web,
+    web_table,
     writing,
 )
 from benchmarks.measure import ROOT, Row
 from tbhub._kernel import crc32c_implementation
 
 KEPT = ROOT / ".bench"
-# `--only boards` is all parts that begin with it.
+# `--only boards` and `--only hosts` are all parts that begin with it.
 PARTS: dict[str, Callable[[argparse.Namespace, Callable[[str], None]], Iterable[Row]]] = {
     "writing": lambda given, say: writing.rows(given.repeats, say),
     "reading": lambda given, say: reading.rows(given.repeats, given.slow_repeats, say),
@@ -33,6 +45,18 @@ PARTS: dict[str, Callable[[argparse.Namespace, Callable[[str], None]], Iterable[
     "boards-requests": lambda given, say: boards_requests.rows(given.slow_repeats, say),
     "boards-page": lambda given, say: boards_page.rows(given.slow_repeats, say),
     "boards-memory": lambda given, say: boards_memory.rows(given.slow_repeats, say),
+    "remote": lambda given, say: remote.rows(given.slow_repeats, say),
+    "traffic": lambda given, say: remote.idle_rows(say),
+    "publishing": lambda given, say: publishing.rows(given.slow_repeats, say),
+    "hub": lambda given, say: hub.rows(given.slow_repeats, say),
+    "web": lambda given, say: web.rows(given.slow_repeats, say),
+    "web-table": lambda given, say: web_table.rows(given.slow_repeats, say),
+    "hosts": lambda given, say: hosts.rows(given.slow_repeats, say),
+    "hosts-start": lambda given, say: hosts_start.rows(given.slow_repeats, say),
+    "hosts-watch": lambda given, say: hosts_watch.rows(say),
+    "replicas": lambda given, say: replicas.rows(given.slow_repeats, say),
+    "scale": lambda given, say: scale.rows(say, docs=not given.no_docs),
+    "appending": lambda given, say: appending.rows(given.slow_repeats, say),
 }
 COLUMNS = ["work", "tbhub", "peer", "peer's cost", "ratio", "goal", ""]
 
@@ -42,11 +66,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="runs of each side (median)")
     parser.add_argument(
-        "--slow-repeats", type=int, default=3, help="runs of the Rust server, and of boards"
+        "--slow-repeats", type=int, default=3, help="runs of the Rust server, of boards and hubs"
     )
     parser.add_argument("--only", choices=[*PARTS, "boards"], help="a part of the table")
     parser.add_argument("--no-docs", action="store_true", help="leave docs/benchmarks.md alone")
     arguments = parser.parse_args()
+    # As pip does for what it installs, the peers among it: whatever this shell says of bytecode.
+    compileall.compile_dir(ROOT / "src" / "tbhub", quiet=1)
     console = Console()
     found: list[Row] = []
     with console.status("starting") as status:

@@ -91,7 +91,7 @@ def spikes(viewer: Viewer) -> int:
 def rows(repeats: int, say: Callable[[str], None]) -> Iterator[Row]:
     """Latency, requests per second, spikes."""
     logdir = str(corpus("simple", 100, 5, 1000, say))
-    with tbhub_view(logdir) as ours, stock(logdir) as theirs:
+    with tbhub_view(logdir, "--samples=1000") as ours, stock(logdir) as theirs:
         for viewer in (ours, theirs):
             wait_until_served(viewer, 100, 5, 1000, TAGS[0])
         for compressed, how in ((False, ""), (True, ", gzip accepted")):

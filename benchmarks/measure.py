@@ -14,7 +14,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,21 @@ def scratch() -> str:
     shutil.rmtree(directory, ignore_errors=True)
     os.mkdir(directory)
     return directory
+
+
+@contextmanager
+def changed_environment(**values: str) -> Iterator[None]:
+    """What processes find that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def in_turns(
