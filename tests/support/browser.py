@@ -95,4 +95,4 @@ def page(browser: Any) -> Iterator[Page]:
     made = Page(browser)
     yield made
     made.context.close()
-    assert made.problems == []
+    assert made.problems == [], made.problems

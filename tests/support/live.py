@@ -20,6 +20,7 @@ from tbhub.errors import NoEventsError
 from tbhub.series.cache import ColumnCache
 from tbhub.series.column import Column, concatenate
 from tbhub.series.file_content import FileContent, read_content
+from tbhub.series.growing_file import LocalFile
 from tbhub.series.memory import Memory
 from tbhub.series.run_log import RunView
 
@@ -89,7 +90,7 @@ def cache_at(directory: Path | None, budget: int = 1 << 30) -> ColumnCache:
 
 def read(path: Path | str) -> FileContent:
     """A whole file read at once: what following it must come to."""
-    return read_content(str(path), lambda _: None)
+    return read_content(LocalFile(str(path)), lambda _: None)
 
 
 def column_of(columns: Sequence[Column]) -> tuple[list[int], bytes, bytes]:
