@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -257,10 +258,9 @@ async def test_a_board_waits_for_the_first_event(sqlite: Database, tmp_path: Pat
 async def test_an_idle_board_stops_and_wakes_when_visited(sqlite: Database, tmp_path: Path) -> None:
     runs = two_experiments(sqlite, tmp_path)
     async with Conducted(sqlite, tmp_path) as hub:
-        board = await hub.create(ADMIN, trials=[runs["a"]], idle_timeout=0.4)
-        watched = await hub.create(ADMIN, trials=[runs["b"]], idle_timeout=0.4)
+        watched = await hub.create(ADMIN, trials=[runs["b"]], idle_timeout=2)
         hub.conductor.streams(watched.id, +1)  # an open page
-        used = await hub.create(ADMIN, trials=[runs["c"]], idle_timeout=0.4)
+        used = await hub.create(ADMIN, trials=[runs["c"]], idle_timeout=2)
 
         async def look() -> None:
             while True:
@@ -268,6 +268,7 @@ async def test_an_idle_board_stops_and_wakes_when_visited(sqlite: Database, tmp_
                 await asyncio.sleep(0.05)
 
         looking = asyncio.create_task(look())
+        board = await hub.create(ADMIN, trials=[runs["a"]], idle_timeout=2)
         stopped = await hub.until(board.id, State.STOPPED)
         assert stopped.reason == Reason.IDLE
         for each in (watched, used):
@@ -286,7 +287,7 @@ async def test_an_idle_board_stops_and_wakes_when_visited(sqlite: Database, tmp_
 async def test_the_maximum_run_time_and_its_extension(sqlite: Database, tmp_path: Path) -> None:
     runs = two_experiments(sqlite, tmp_path)
     async with Conducted(sqlite, tmp_path) as hub:
-        longer = await hub.create(ADMIN, trials=[runs["b"]], max_runtime=1)
+        longer = await hub.create(ADMIN, trials=[runs["b"]], max_runtime=4)
         changed = await hub.conductor.change(ADMIN, longer.id, BoardChange(extend=3600))
         assert longer.deadline is not None
         assert changed.deadline is not None
@@ -294,7 +295,8 @@ async def test_the_maximum_run_time_and_its_extension(sqlite: Database, tmp_path
         board = await hub.create(ADMIN, trials=[runs["a"]], max_runtime=0.3)
         ended = await hub.until(board.id, State.TERMINATED)
         assert (ended.reason, ended.exit_code) == (Reason.MAX_RUNTIME, 0)
-        await asyncio.sleep(1)
+        first_end = longer.deadline.timestamp()
+        await asyncio.sleep(max(0, first_end - time.time()) + 0.2)
         assert (await hub.conductor.get(ADMIN, longer.id)).state == State.RUNNING
         free = await hub.create(ADMIN, trials=[runs["c"]], max_runtime=0)
         with pytest.raises(Conflict):

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
 import pytest
+from sqlalchemy import Connection
 
 from support.conducted import ADMIN, PATIENCE, Catalog, Conducted, log, running
 from support.hub import HubProcess
 from tbhub.api.models import Board, NewBoard, Reason, State
 from tbhub.api.problems import NotFound
 from tbhub.database.engine import Database
+from tbhub.hub import keeper
 from tbhub.hub.host_store import note_drain
+from tbhub.hub.placement import Data
 from tbhub.launchers.base import Details, LaunchError, Status
 from tbhub.launchers.local import LocalLauncher
 
@@ -172,6 +176,52 @@ async def test_each_board_has_a_host_of_its_own_if_so_set(
         async with asyncio.timeout(PATIENCE):
             while hub.conductor.hosts():
                 await asyncio.sleep(0.02)
+
+
+class GatedLauncher(LocalLauncher):
+    """An engine that starts hosts only when its gate is open."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.gate = asyncio.Event()
+
+    async def start(self, host: str, environment: Mapping[str, str]) -> Details:
+        await self.gate.wait()
+        return await super().start(host, environment)
+
+
+@running
+async def test_who_asked_first_is_served_first(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the database takes to say what each of them shows."""
+    look, looked = keeper.shown_by, list[str]()
+    second_is_known = threading.Event()
+
+    def first_is_slow(connection: Connection, board: str) -> Data:
+        looked.append(board)
+        if looked[0] == board:
+            assert second_is_known.wait(PATIENCE)
+        return look(connection, board)
+
+    monkeypatch.setattr(keeper, "shown_by", first_is_slow)
+    run = Catalog(database).run(log(tmp_path / "a", 1), name="a")
+    launcher = GatedLauncher(tmp_path / "hosts")
+    one = {"boards_per_host": 1, "min_hosts": 0, "max_hosts": 1}
+    async with Conducted(database, tmp_path, launcher, **one) as hub:
+        first, second = [
+            await hub.conductor.create(ADMIN, NewBoard(trials=[run])) for _ in range(2)
+        ]
+        async with asyncio.timeout(PATIENCE):
+            while len(hub.conductor._keeper.hosts._waiting) < 2:
+                if hub.conductor._keeper.hosts._waiting:
+                    second_is_known.set()
+                await asyncio.sleep(0.01)
+        launcher.gate.set()
+        await hub.until(first.id, State.RUNNING)
+        assert (await hub.conductor.get(ADMIN, second.id)).state == State.QUEUED
+        await hub.conductor.kill(ADMIN, first.id)
+        await hub.until(second.id, State.RUNNING)
 
 
 @running

@@ -65,10 +65,12 @@ class Death:
 
 
 class _Waiter(NamedTuple):
-    """Who waits for a host: a board and what it shows, or somebody who wants one to be ready."""
+    """Who waits for a host, and since when: a board and what it shows, or somebody who wants one to
+    be ready."""
 
     board: str | None
     data: Data
+    since: float
 
 
 class Listener(Protocol):
@@ -161,16 +163,18 @@ class Hosts:
         except LaunchError as error:  # it ends by itself when it has heard of no hub for long
             logger.error("host %s is left behind: %s", link.id, error)
 
-    def place(self, board: str | None = None, data: Data = frozenset()) -> asyncio.Future[HostLink]:
+    def place(
+        self, board: str | None = None, data: Data = frozenset(), since: float = 0.0
+    ) -> asyncio.Future[HostLink]:
         """A host that takes a board of some data, as soon as there is one; cancelled, nobody waits
         for it.
 
-        The place is the board's until it is given back by `let_go`. Raises `NoHostError` when hosts
-        do not start.
+        Who waits since earlier, on the monotonic clock, is served first. The place is the board's
+        until it is given back by `let_go`. Raises `NoHostError` when hosts do not start.
         """
         future: asyncio.Future[HostLink] = asyncio.get_running_loop().create_future()
         future.add_done_callback(lambda future: self._deal() if future.cancelled() else None)
-        self._waiting[future] = _Waiter(board, data)
+        self._waiting[future] = _Waiter(board, data, since)
         self._deal()
         why = next((link.progress for link in self._links.values() if link.progress), "")
         if board is not None and why and not future.done():
@@ -267,9 +271,11 @@ class Hosts:
 
     def _deal(self) -> None:
         """Gives places to who waits for one, and sees that there are as many hosts as needed."""
-        for future, (board, data) in list(self._waiting.items()):
+        ready = [(link, link.boards) for link in self._links.values() if link.takes_boards]
+        in_turn = sorted(self._waiting, key=lambda each: self._waiting[each].since) if ready else []
+        for future in in_turn:
             if not future.done():
-                ready = ((link, link.boards) for link in self._links.values() if link.takes_boards)
+                board, data, _ = self._waiting[future]
                 link = self._policy.choose(ready, data)
                 if link is None:
                     break

@@ -268,9 +268,9 @@ class Keeper:
         entry.held = None
 
     async def _place(self, entry: Entry) -> None:
-        generation = entry.life.generation
+        generation, since = entry.life.generation, time.monotonic()
         data = await self.read(lambda connection: shown_by(connection, entry.id))
-        placing = self.hosts.place(entry.id, data)
+        placing = self.hosts.place(entry.id, data, since)
         try:
             while not placing.done():  # nor killed or stopped meanwhile
                 if entry.deleted or entry.life.state != State.QUEUED:
