@@ -183,6 +183,7 @@ runs = Table(
     UniqueConstraint("workspace_id", "name"),
     UniqueConstraint("workspace_id", "location"),
     _few("uq_runs_workspace_id_key", "workspace_id", "key", unique=True),
+    _few(None, "workspace_id", "resume_key"),
     Index(None, "experiment_id"),
     _few(None, "job_id"),
     Index(None, "logdir_id"),
