@@ -16,7 +16,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,14 +31,12 @@ from tbhub.boards.host_address import AddressError, HostAddress
 from tbhub.database.engine import Database
 from tbhub.errors import TbhubError
 from tbhub.hub import host_store as store
-from tbhub.hub.host_link import HostGoneError, HostImpostorError, HostLink, HostRefusedError
+from tbhub.hub.host_link import HostGoneError, HostLink, HostRefusedError
+from tbhub.hub.host_watch import HostWatch
 from tbhub.hub.placement import Data, Policy
 from tbhub.hub.settings import Settings
-from tbhub.launchers.base import Exited, Launcher, LaunchError, Starting, Status
+from tbhub.launchers.base import Exited, Launcher, LaunchError, Status
 
-_LOOK_SECONDS = 0.1  # at a host that is being started
-_DYING_SECONDS = 2.0  # until the end of a process whose connection broke is known
-_HUNG_SECONDS = 30.0  # until a process that does not answer is ended
 _MOST_FAILURES = 3  # of starts one after the other, before boards that wait are told
 _LONGEST_PAUSE = 30.0
 _REAP_SECONDS = 300.0
@@ -100,6 +98,7 @@ class Hosts:
         self._settings = settings
         self._policy = _policy(settings, shares=launcher.shares)
         self._listener = listener
+        self._watch = HostWatch(launcher, settings.start_timeout, self._tell, self._take)
         self._links: dict[str, HostLink] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[asyncio.Future[HostLink], _Waiter] = {}
@@ -403,54 +402,7 @@ class Hosts:
 
     async def _supervise(self, link: HostLink) -> None:
         """Watches a host from its start to its end."""
-        status = await self._until_registered(link)
-        if status is not None:
-            await self._ended(link, status)
-            return
-        pause, lost_since = 0.02, None
-        while True:
-            try:
-                async with aclosing(link.news()) as news:  # type: ignore[type-var]
-                    async for message in news:
-                        pause, lost_since = 0.02, None
-                        await self._take(link, message)
-            except HostImpostorError as error:
-                logger.error("%s", error)
-            except HostGoneError as error:
-                logger.debug("%s", error)
-            link.is_connected = False
-            lost_since = lost_since or time.monotonic()
-            status = await self._how_it_ended(link, patience=_DYING_SECONDS if pause < 1 else 0)
-            if status is None and time.monotonic() - lost_since > _HUNG_SECONDS:
-                status = await self._end_hung(link)
-            if status is not None:
-                await self._ended(link, status)
-                return
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 2.0)
-
-    async def _until_registered(self, link: HostLink) -> Exited | None:
-        """Waits; answers how it ended if it did not come to that."""
-        seconds = self._settings.start_timeout
-        deadline = time.monotonic() + seconds
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await link.registered.wait()
-            if link.registered.is_set():
-                link.progress = ""
-                return None
-            status = await self._poll(link)
-            if isinstance(status, Exited):
-                return status
-            if isinstance(status, Starting):
-                await self._tell(link, status.text)
-                if status.queued:
-                    deadline = time.monotonic() + seconds
-            if time.monotonic() > deadline:
-                with suppress(LaunchError):  # or it is found later
-                    await self._launcher.stop(link.details)
-                return Exited(None, f"after it had not registered within {seconds:g} s")
+        await self._ended(link, await self._watch.until_ended(link))
 
     async def _tell(self, link: HostLink, text: str) -> None:
         """Who waits for a host is told how far it is."""
@@ -474,42 +426,6 @@ class Hosts:
                 await self._listener.board_stands(link.id, message["board"], message["state"])
         except Problem as error:  # the database is away; it will be told again
             logger.warning("news of host %s could not be kept: %s", link.id, error)
-
-    async def _poll(self, link: HostLink) -> Status | None:
-        """How a host is; none while the engine does not say."""
-        try:
-            return await self._launcher.poll(link.details)
-        except LaunchError as error:
-            logger.warning("host %s: %s", link.id, error)
-            return None
-
-    async def _how_it_ended(self, link: HostLink, patience: float) -> Exited | None:
-        """None if it lives; a process needs a moment to end after its connections have."""
-        deadline = time.monotonic() + patience
-        while True:
-            status = await self._poll(link)
-            if isinstance(status, Exited):
-                return status
-            if time.monotonic() >= deadline or await self._answers(link):
-                return None
-            await asyncio.sleep(0.02)
-
-    async def _end_hung(self, link: HostLink) -> Exited | None:
-        """Ends a host that does not answer; none if that cannot be done now."""
-        logger.error("host %s does not answer and is ended", link.id)
-        try:
-            await self._launcher.stop(link.details)
-        except LaunchError as error:
-            logger.warning("host %s: %s", link.id, error)
-            return None
-        return await self._how_it_ended(link, patience=_DYING_SECONDS)
-
-    async def _answers(self, link: HostLink) -> bool:
-        try:
-            await link.health()
-        except TbhubError:
-            return False
-        return True
 
     async def _ended(self, link: HostLink, status: Exited) -> None:
         was_up, was_needed = link.registered.is_set(), not link.ending
@@ -549,7 +465,7 @@ class Hosts:
         link = HostLink(row.id, self._link_session, details, row.address, row.secret, row.created)
         status: Status | None = Exited(None, "before it had registered")
         if row.address is not None and row.secret is not None:
-            status = await self._poll(link)
+            status = await self._watch.poll(link)
         elif row.details:
             # It knows where the earlier hub was, not where we are; it has no boards yet.
             with suppress(LaunchError):  # or it is found later
