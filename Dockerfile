@@ -1,6 +1,12 @@
-# The image of the hub and of its hosts: `make image`. What is compiled is compiled in a stage of its
-# own; what runs has no compiler, and nobody's rights but its own user's.
+# The image of the hub and of its hosts: `make image`. The page is built and the kernel compiled in
+# stages of their own; what runs has no compiler, and nobody's rights but its own user's.
 ARG BASE=debian:bookworm-slim
+ARG NODE=node:22-bookworm-slim
+
+FROM ${NODE} AS page
+COPY scripts/build-web /src/scripts/
+COPY web /src/web
+RUN /src/scripts/build-web /page
 
 FROM ${BASE} AS build
 RUN apt-get update -qq \
@@ -12,6 +18,8 @@ RUN /opt/tbhub/bin/pip install -q -c /src/constraints.txt cmake ninja nanobind s
 COPY pyproject.toml README.md LICENSE /src/
 COPY native /src/native
 COPY src /src/src
+COPY --from=page /page /src/src/tbhub/hub/web
+ENV TBHUB_NO_WEB=1
 ARG EXTRAS=docker,kubernetes,postgresql
 RUN /opt/tbhub/bin/pip install -q -c /src/constraints.txt --no-build-isolation "/src[${EXTRAS}]" \
  && /opt/tbhub/bin/pip uninstall -q -y cmake ninja nanobind scikit-build-core \
