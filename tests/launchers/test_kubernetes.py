@@ -16,6 +16,7 @@ import pytest
 
 from support.conducted import PATIENCE, running
 from support.kubernetes_api import KubernetesApi
+from tbhub.launchers import kubernetes
 from tbhub.launchers.base import Details, Exited, LaunchError, Running, Site, Starting, Status
 from tbhub.launchers.kubernetes import KubernetesLauncher
 from tbhub.launchers.kubernetes_manifests import Kubernetes
@@ -169,6 +170,43 @@ async def test_asking_often_asks_the_cluster_once(kubeconfig: Callable[[str], No
             assert await launcher.poll(details) == Running()
         assert api.asked.total() == asked
         assert (api.asked["list pods"], api.asked["watch pods"]) == (1, 1)
+
+
+def event(kind: str, reason: str, message: str, second: int) -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"e{second}", "namespace": "boards"},
+        "involvedObject": {"uid": "uid-p1"},
+        "type": kind,
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": f"2026-01-01T00:00:{second:02}Z",
+    }
+
+
+@running
+async def test_what_the_cluster_warns_of_is_told_while_a_host_is_slow_to_start(
+    kubeconfig: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes, "_EVENT_SECONDS", 0.05)
+    async with cluster(kubeconfig) as (api, launcher):
+        details = await launcher.start("kubernetes-1", TOLD)
+        host = api.one("deployments")
+        await api.put_pod("p1", host, phase="Pending")
+        await until(launcher, details, Starting("its pod has been made"))
+        api.events["uid-p1"] = [
+            event("Warning", "FailedMount", 'secret "x" not found', 1),
+            event("Warning", "FailedMount", 'volume "runs" is not there.', 3),
+            event("Normal", "Scheduled", "on node-1", 4),
+        ]
+        told = 'its pod has been made: FailedMount: volume "runs" is not there'
+        await until(launcher, details, Starting(told))
+        api.refuse["list events"] = "events is forbidden"
+        await until(launcher, details, Starting(told))  # what is known stays
+        await api.put_pod("p1", host, **UP)
+        await until(launcher, details, Running())
+        asked = api.asked["list events"]
+        assert await launcher.poll(details) == Running()
+        assert api.asked["list events"] == asked
 
 
 @running

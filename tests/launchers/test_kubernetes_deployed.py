@@ -43,6 +43,7 @@ ALLOWED = (
     "list - pods",
     "watch - pods",
     "get - pods/log",
+    "list - events",
 )
 FORBIDDEN = (
     "get - secrets",

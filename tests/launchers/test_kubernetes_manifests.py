@@ -109,6 +109,9 @@ def test_a_hub_outside_reaches_pods_by_their_own_address() -> None:
 
 
 def test_a_pod_has_no_rights_and_no_gpu() -> None:
+    for written, meant in (("4g", 4 << 30), ("512MB", 512 << 20), ("4096m", 4 << 30)):
+        limits = pod(memory=written)["containers"][0]["resources"]["limits"]
+        assert limits == {"memory": str(meant)}
     spec = pod(memory="4Gi", cpus=0.5, cpu_limit=2)
     (container,) = spec["containers"]
     assert container["resources"] == {

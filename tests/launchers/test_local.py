@@ -176,6 +176,12 @@ async def test_files_of_hosts_long_gone_are_deleted(tmp_path: Path, script: Path
     for number in range(100):
         for kind in ("log", "pid", "exit"):
             (hosts / f"old-{number}.{kind}").write_text("0")
+        (hosts / f"killed-{number}.log").write_text("with its shell: it could not say so")
+        (hosts / f"killed-{number}.pid").write_text(str(os.getpid()))  # another has its number
+    (hosts / "young.log").write_text("just being started")
+    os.utime(hosts / "young.log", (0, 0))
     launcher = LocalLauncher(hosts)
     await until_ended(launcher, await start(launcher))
-    assert len(list(hosts.glob("old-*.exit"))) == len(list(hosts.glob("old-*.log"))) == 20
+    left = [*hosts.glob("old-*.log"), *hosts.glob("killed-*.log")]
+    assert len(left) == len([*hosts.glob("old-*.pid"), *hosts.glob("killed-*.pid")]) == 20
+    assert (hosts / "young.log").exists()

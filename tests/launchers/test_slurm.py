@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from support.hub import HubProcess, eventually
 from support.launcher_contract import UP, Engine, LauncherContract, shown
 from support.slurm import Slurm
 from tbhub.launchers.base import Details
+from tbhub.launchers.slurm import Slurm as SlurmOptions
+from tbhub.launchers.slurm import SlurmLauncher
 
 pytestmark = pytest.mark.slurm
 
@@ -44,6 +47,18 @@ def full(slurm: Slurm, *options: str) -> Iterator[str]:
 def lines(hub: HubProcess, board: str) -> list[str]:
     """What a board's log says, as `tbhub start` prints it."""
     return [each["text"] for each in hub.json("GET", f"/api/v1/boards/{board}/logs")["lines"]]
+
+
+def test_logs_of_hosts_long_gone_are_deleted(tmp_path: Path) -> None:
+    for number in range(150):
+        (tmp_path / f"slurm-{number}.log").touch()
+        os.utime(tmp_path / f"slurm-{number}.log", (number, number))
+    (tmp_path / "else.log").touch()
+    launcher = SlurmLauncher("0123456789ab", tmp_path, SlurmOptions(python="/no/such"))
+    launcher._prune()
+    left = sorted(int(each.stem.rpartition("-")[2]) for each in tmp_path.glob("slurm-*.log"))
+    assert left == list(range(50, 150))
+    assert (tmp_path / "else.log").exists()
 
 
 class TestSlurm(LauncherContract):

@@ -34,6 +34,7 @@ class KubernetesApi:
         self.lingers = False
         self.objects: dict[tuple[str, str], Object] = {}
         self.logs: dict[str, str] = {}
+        self.events: dict[str, list[Object]] = {}  # by what they are about
         self._version = 100
         self._oldest = 0
         self._changes: list[tuple[int, str, Object]] = []  # of pods
@@ -145,6 +146,9 @@ class KubernetesApi:
             made["metadata"]["uid"] = f"uid-{kind}-{made['metadata']['name']}"
             await self._keep(kind, made, "ADDED")
             return web.json_response(made, status=201)
+        if (verb, kind) == ("list", "events"):
+            about = request.query["fieldSelector"].removeprefix("involvedObject.uid=")
+            return web.json_response({"metadata": {}, "items": self.events.get(about, [])})
         if verb == "list":
             labels = dict(each.split("=") for each in request.query["labelSelector"].split(","))
             found = [

@@ -128,9 +128,11 @@ class Hosts:
             if death is not None:
                 deaths[row.id] = death
         # Before others are started: these may be given the names of hosts that nobody knows.
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(_FIRST_REAP_SECONDS):
                 await self._reap_once()
+        except TimeoutError:
+            self._is_away(f"it does not answer within {_FIRST_REAP_SECONDS:g} s")
         self._balance()
         self._run(self._reap())
         return deaths
@@ -396,6 +398,9 @@ class Hosts:
             for each in waiting:
                 if not each.done():
                     each.set_exception(NoHostError(f"no host could be started: {why}"))
+        elif boards := self._boards_waiting():
+            text = f"no host could be started, which is tried again: {why}"
+            self._run(self._listener.boards_wait(boards, text))
         self._balance()
 
     # --- watching
@@ -410,10 +415,13 @@ class Hosts:
         if why == link.progress:
             return
         link.progress = why
-        boards = [each.board for each in self._waiting.values() if each.board is not None]
+        boards = self._boards_waiting()
         if why and boards:
             with suppress(Problem):  # it is no more than news
                 await self._listener.boards_wait(boards, why)
+
+    def _boards_waiting(self) -> list[str]:
+        return [each.board for each in self._waiting.values() if each.board is not None]
 
     async def _take(self, link: HostLink, message: dict[str, Any]) -> None:
         try:
@@ -510,8 +518,13 @@ class Hosts:
                 if not await self._is_known(host):
                     logger.warning("host %s belongs to nobody and is ended", host)
                     await self._launcher.stop(details)
-        except (LaunchError, Problem) as error:
+        except LaunchError as error:
+            self._is_away(str(error))
+        except Problem as error:
             logger.warning("hosts that belong to nobody were not looked for: %s", error)
+
+    def _is_away(self, why: str) -> None:
+        logger.warning("launcher %s cannot be used now: %s", self._launcher.name, why)
 
     async def _is_known(self, host: str) -> bool:
         return host in self._links or await self._read(lambda c: store.lives(c, host))

@@ -272,7 +272,10 @@ class DockerLauncher:
         except (errors.DockerException, OSError) as error:  # those of requests among the latter
             self._let_go()
             where = self._engine or "its usual place"
-            text = f"the Docker engine at {where} cannot be reached: {_cause(error)}"
+            text = (
+                f"the Docker engine at {where} cannot be reached: {_cause(error)}; start it, or "
+                "say where it is by DOCKER_HOST or the option `engine`"
+            )
             raise LaunchError(text) from error
 
     def _let_go(self) -> None:

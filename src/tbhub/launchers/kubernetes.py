@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import httpx2
 
-from tbhub.launchers.base import Details, Exited, LaunchError, Site, Status
+from tbhub.launchers.base import Details, Exited, LaunchError, Site, Starting, Status
 from tbhub.launchers.kubernetes_manifests import (
     CONTAINER,
     HOST_LABEL,
@@ -25,7 +25,7 @@ from tbhub.launchers.kubernetes_manifests import (
     deployment,
     selector,
 )
-from tbhub.launchers.kubernetes_status import is_over, last_words, status
+from tbhub.launchers.kubernetes_status import is_over, last_warning, last_words, status
 
 if TYPE_CHECKING:
     from lightkube import AsyncClient
@@ -37,6 +37,7 @@ _MISSING, _TAKEN = 404, 409
 _PATIENCE = 20.0  # for one answer
 _STOP_SECONDS = 60.0  # for a cluster to delete what it has been told to
 _LOOK_SECONDS = 0.2
+_EVENT_SECONDS = 2.0  # between looks at what the cluster warns of, and before the first
 _LAST_LINES, _REMEMBERED = 50, 100  # of how many that were deleted
 
 T = TypeVar("T")
@@ -55,6 +56,7 @@ class KubernetesLauncher:
         self._connected: AsyncClient | None = None
         self._watching: PodWatch | None = None
         self._ended: dict[str, tuple[Exited, list[str]]] = {}
+        self._warned: dict[str, tuple[float, str]] = {}  # of hosts on their way: when, and of what
 
     @classmethod
     def make(cls, site: Site, options: Kubernetes) -> Self:
@@ -114,7 +116,12 @@ class KubernetesLauncher:
         if host in self._ended:
             return self._ended[host][0]
         pods = await self._pods(host)
-        return status(pods, None if pods else await self._deployment(details))
+        found = status(pods, None if pods else await self._deployment(details))
+        if not pods or not isinstance(found, Starting):
+            self._warned.pop(host, None)
+            return found
+        warning = await self._warning(host, pods)
+        return Starting(f"{found.text}: {warning}", found.queued) if warning else found
 
     async def stop(self, details: Details) -> None:
         """Deletes the Deployment, and waits until nothing of it runs."""
@@ -165,6 +172,28 @@ class KubernetesLauncher:
             self._watching = PodWatch(self._client(), selector(self._hub))
         pods = await self._watching.pods()
         return [each for each in pods if each["metadata"]["labels"].get(HOST_LABEL) == host]
+
+    async def _warning(self, host: str, pods: Sequence[Mapping[str, Any]]) -> str:
+        """What the cluster warns of, of a host that is slow to start; it is asked now and then."""
+        from lightkube.resources.core_v1 import Event
+
+        now = time.monotonic()
+        asked, warning = self._warned.setdefault(host, (now, ""))
+        if now - asked < _EVENT_SECONDS:
+            return warning
+        client = self._client()
+
+        async def listed() -> list[dict[str, Any]]:
+            found = []
+            for pod in pods:
+                fields = {"involvedObject.uid": pod["metadata"]["uid"]}
+                found += [each.to_dict() async for each in client.list(Event, fields=fields)]
+            return found
+
+        with suppress(LaunchError):  # which the hub may not be allowed to
+            warning = last_warning(await _asked(listed()))
+        self._warned[host] = now, warning
+        return warning
 
     async def _deployment(self, details: Details) -> dict[str, Any] | None:
         from lightkube.resources.apps_v1 import Deployment

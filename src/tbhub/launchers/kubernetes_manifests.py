@@ -47,7 +47,7 @@ class Kubernetes(Options):
         service_account: As whom hosts ask other services (workload identity).
         claims: Which PersistentVolumeClaims are mounted where; only read, unless the path ends with
             ``:rw``.
-        memory: What a host asks for and may take, ``"2Gi"``.
+        memory: What a host asks for and may take, ``"2Gi"`` or ``"2g"``.
         cpus: How many processors it asks for.
         cpu_limit: How many it may keep busy; 0 for no limit.
         node_selector: Labels of the nodes that may have hosts, e.g. of those close to the data.
@@ -245,7 +245,8 @@ def _container(
     options: Kubernetes, hub: str, host_id: str, environment: Mapping[str, str], namespace: str
 ) -> Manifest:
     here = name(hub, host_id)
-    limits = {"memory": options.memory}
+    memory = _quantity(options.memory)
+    limits = {"memory": memory}
     if options.cpu_limit:
         limits["cpu"] = _cpus(options.cpu_limit)
     scheme = _scheme(environment)
@@ -265,7 +266,7 @@ def _container(
             {"name": _TOKEN, "valueFrom": {"secretKeyRef": {"name": here, "key": _TOKEN}}},
         ],
         "resources": {
-            "requests": {"memory": options.memory, "cpu": _cpus(options.cpus)},
+            "requests": {"memory": memory, "cpu": _cpus(options.cpus)},
             "limits": limits,
         },
         # It answers once it has registered, for which the hub gives it time; then it is asked.
@@ -284,6 +285,11 @@ def _container(
     if options.image_pull_policy:
         container["imagePullPolicy"] = options.image_pull_policy
     return container
+
+
+def _quantity(size: str) -> str:
+    """A size as Kubernetes has them, to which 4g is nothing and 4096m are four bytes."""
+    return size if re.fullmatch(r"\d+[KMGT]i", size) else str(as_bytes(size))
 
 
 def _environment(options: Kubernetes, given: Mapping[str, str], service: str) -> dict[str, str]:

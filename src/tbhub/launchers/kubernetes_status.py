@@ -6,7 +6,7 @@ ended the first pod has ended the host. An older pod that tells how it ended cou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tbhub.launchers.base import Exited, Running, Starting, Status
@@ -60,6 +60,16 @@ def last_words(pod: Object) -> list[str]:
             if message:
                 return str(message).splitlines()
     return []
+
+
+def last_warning(events: Iterable[Object]) -> str:
+    """The newest thing that the cluster warns of: what a volume or a node lacks is told nowhere
+    else."""
+    warned = [each for each in events if each.get("type") == "Warning"]
+    if not warned:
+        return ""
+    last = max(warned, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime")))
+    return f"{last.get('reason')}{_with(str(last.get('message') or ''))}"
 
 
 def _ending(pod: Object) -> Exited | None:

@@ -28,7 +28,7 @@ from tbhub.launchers.base import (
     Status,
 )
 from tbhub.launchers.endings import how
-from tbhub.launchers.tail import last_lines
+from tbhub.launchers.tail import all_but_newest, last_lines
 
 _MODULE = "tbhub.boards.host_process"
 # The shell outlives signals to its group; what it starts has them at their defaults.
@@ -193,17 +193,20 @@ class LocalLauncher:
 
     def _prune(self) -> None:
         """Deletes the files of hosts that ended long ago."""
-        ended = sorted(self._directory.glob("*.exit"), key=_modified)
-        for each in ended[:-_KEPT]:
+        ended = filter(self._has_ended, self._directory.glob("*.log"))
+        for each in all_but_newest(ended, _KEPT):
             for kind in ("log", "pid", "exit", "sock"):
                 with suppress(OSError):
                     each.with_suffix(f".{kind}").unlink(missing_ok=True)
 
-
-def _modified(path: Path) -> float:
-    with suppress(OSError):
-        return path.stat().st_mtime
-    return 0.0
+    def _has_ended(self, log: Path) -> bool:
+        """Also if it could not say so, killed with its shell or its machine."""
+        if log.with_suffix(".exit").exists():
+            return True
+        try:
+            return not _belongs_to(int(log.with_suffix(".pid").read_text()), log.stem)
+        except (OSError, ValueError):
+            return False  # it is just being started
 
 
 def _boot() -> str:

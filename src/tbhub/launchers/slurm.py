@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -26,9 +27,10 @@ from tbhub.boards.host_process import AUTO
 from tbhub.launchers import slurm_job
 from tbhub.launchers.base import Details, Exited, LaunchError, Options, Site, Status
 from tbhub.launchers.slurm_job import Job
-from tbhub.launchers.tail import last_lines
+from tbhub.launchers.tail import all_but_newest, last_lines
 
 _FRESH_SECONDS = 0.5  # an answer of squeue is used again
+_KEPT = 100  # logs of hosts that have ended
 _STOP_SECONDS = 60.0  # until a job that was cancelled must be gone
 _COMMAND_SECONDS = 30.0
 _OURS = {"parsable", "requeue", "no-requeue", "export", "job-name", "output", "wrap", "array"}
@@ -142,6 +144,7 @@ class SlurmLauncher:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise LaunchError(f"cannot use {self._directory} for logs: {error.strerror}") from error
+        self._prune()
         command = slurm_job.command(self._options, self._hub, host_id, self._directory)
         printed = await _run(command, slurm_job.script(self._options, environment))
         try:
@@ -149,6 +152,14 @@ class SlurmLauncher:
         except ValueError:
             raise LaunchError(f"sbatch did not say which job it has made: {printed!r}") from None
         return {"host": host_id, "job": job}
+
+    def _prune(self) -> None:
+        """Deletes the logs of hosts that ended long ago."""
+        living = {slurm_job.host_of(self._hub, job.name) for job in self._jobs.values()}
+        logs = self._directory.glob(f"{self.name}-*.log")
+        for each in all_but_newest((log for log in logs if log.stem not in living), _KEPT):
+            with suppress(OSError):
+                each.unlink()
 
     async def find(self) -> Mapping[str, Details]:
         """By the names of jobs that have not ended."""

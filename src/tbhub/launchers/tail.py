@@ -1,8 +1,10 @@
-"""The end of a log file."""
+"""Log files of hosts: their ends, and which of them are old."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 _MOST = 64 << 10  # bytes looked at for the last lines
@@ -18,3 +20,14 @@ def last_lines(path: Path, tail: int) -> list[str]:
     except OSError:
         return []
     return text.splitlines()[-tail:] if tail > 0 else []
+
+
+def all_but_newest(paths: Iterable[Path], kept: int) -> list[Path]:
+    """The files that were written to before so many others."""
+    return sorted(paths, key=_modified)[:-kept]
+
+
+def _modified(path: Path) -> float:
+    with suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
