@@ -49,6 +49,15 @@ def test_a_second_hub_is_told_of_the_first(tmp_path: Path) -> None:
     assert "tbh_secret" not in str(late.value)
 
 
+def test_replicas_share_a_home_with_each_other_alone(tmp_path: Path) -> None:
+    with Home(tmp_path, is_replica=True) as first, Home(tmp_path, is_replica=True) as second:
+        assert first.id == second.id
+        with pytest.raises(HomeTakenError):
+            Home(tmp_path)
+    with Home(tmp_path), pytest.raises(HomeTakenError):
+        Home(tmp_path, is_replica=True)
+
+
 def test_it_is_free_again_when_its_hub_has_ended_or_was_killed(tmp_path: Path) -> None:
     script = "import os, sys, pathlib; from tbhub.hub.home import Home; "
     script += "home = Home(pathlib.Path(sys.argv[1])); home.announce('http://x', 't'); "

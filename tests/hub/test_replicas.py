@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import threading
 import time
@@ -179,6 +180,17 @@ def test_who_loses_the_lease_ends_and_may_come_back(start: Callable[[], Replica]
     again = start()
     eventually(lambda: "standing by" in again.log and again.answers(), "it does not stand by")
     eventually(lambda: again.json("GET", "/api/v1/status")["runs"] == 1, "the run is not known")
+
+
+def test_who_hangs_leads_no_more(start: Callable[[], Replica]) -> None:
+    leading, standing_by = two(start)
+    leading.process.send_signal(signal.SIGSTOP)
+    try:
+        eventually(lambda: standing_by.leads and standing_by.answers(), "nobody leads")
+    finally:
+        leading.process.send_signal(signal.SIGCONT)
+    assert leading.process.wait(PATIENCE) == LOST
+    assert standing_by.json("GET", "/api/v1/status")["runs"] == 1
 
 
 def test_replicas_need_a_database_of_theirs(tmp_path: Path) -> None:

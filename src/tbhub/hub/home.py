@@ -7,7 +7,8 @@
     hosts/            what hosts have said, how they ended, where they take clients over
     files/            what the hub keeps for runs, unless that is elsewhere
 
-Nobody but its owner may look into it. One hub at a time has it.
+Nobody but its owner may look into it. One hub at a time has it; of replicas, the one that leads: a
+lease in their database says which, so that one that hangs does not keep the home.
 """
 
 from __future__ import annotations
@@ -50,12 +51,16 @@ class HomeTakenError(HomeError):
 class Home:
     """A home that is ours until it is closed.
 
+    Args:
+        path: Where it is.
+        is_replica: Other replicas may have it as well; hubs that are none may not.
+
     Attributes:
         secret: Random bytes that stay the same as long as the home does.
         id: What the hub of this home is told from others by; no secret.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_replica: bool = False) -> None:
         self.path = path
         try:
             for each in (path, path / "hosts"):
@@ -69,7 +74,7 @@ class Home:
                 "or TBHUB_HOME"
             ) from error
         try:
-            self._take()
+            self._take(fcntl.LOCK_SH if is_replica else fcntl.LOCK_EX)
             self.secret = self._read_secret()
             self.id = self.id_of(self.secret)
         except BaseException:
@@ -81,9 +86,9 @@ class Home:
         """What a hub is told from others by, from its secret."""
         return hashlib.sha256(b"home" + secret).hexdigest()[:12]
 
-    def _take(self) -> None:
+    def _take(self, kind: int) -> None:
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._lock, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             known = _object(os.pread(self._lock, 65536, 0))
             raise HomeTakenError(self.path, known.get("pid"), known.get("url")) from None

@@ -77,7 +77,7 @@ class Hub:
         self.local_url = url
         self.url = settings.public_url or url
         self.started = datetime.now(UTC)
-        self.home = Home(settings.home)
+        self.home = Home(settings.home, is_replica=settings.replicas)
         try:
             self.database = open_database(settings.database_url)
             self.database.upgrade()

@@ -1,8 +1,8 @@
 """Which of several hubs leads: whoever holds a lock in their PostgreSQL.
 
-The lock belongs to a connection, and goes when that does: a hub that dies, or is cut off from the
-database, leads no more. The connection's name is the address of the hub that holds it, so that the
-others know where to pass requests on to; nothing has to be written, and nothing grows old.
+The lock belongs to a connection, and goes when that does: a hub that dies, hangs, or is cut off
+from the database leads no more. The connection's name is the address of the hub that holds it, so
+that the others know where to pass requests on to; nothing has to be written, and nothing grows old.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _SESSION = {
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
     "statement_timeout": "10s",
+    # Nor a hub that hangs: who leads asks several times a second. PostgreSQL 14 or later.
+    "idle_session_timeout": "10s",
 }
 _WHO = """
     SELECT activity.application_name FROM pg_locks JOIN pg_stat_activity AS activity USING (pid)
