@@ -192,13 +192,15 @@ async def test_runs_are_added_and_taken_out(database: Database, tmp_path: Path) 
         less = await hub.conductor.remove_runs(ADMIN, board.id, BoardRuns(runs="a c"))
         assert (less.runs, less.trials) == (1, [])
         assert await hub.names(board.id) == ["one/b"]
-        await hub.conductor.add_runs(ADMIN, board.id, BoardRuns(runs="a"))
+        await hub.conductor.add_runs(ADMIN, board.id, BoardRuns(runs="exp:one"))
         assert await hub.names(board.id) == ["one/a", "one/b"]
+        await hub.conductor.remove_runs(ADMIN, board.id, BoardRuns(runs="c"))
         texts = [line.text for line in (await hub.conductor.logs(ADMIN, board.id)).lines]
         assert [text for text in texts if "run" in text and ("added" in text or "out" in text)] == [
             "1 run added",
             "2 runs taken out",
             "1 run added",
+            "0 runs taken out",
         ]
 
 

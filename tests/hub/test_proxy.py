@@ -80,6 +80,12 @@ def test_the_page_and_its_files_come_through(hub: HubProcess, board: dict[str, A
         assert client.get(f"{root(board)}data/runs").json()[0] == "run 000"
 
 
+def test_a_board_by_its_whole_id_is_sent_there(hub: HubProcess, board: dict[str, Any]) -> None:
+    for path, there in (("", ""), ("/", ""), ("/data/runs?a=%2f", "data/runs?a=%2f")):
+        answer = hub.ask("GET", f"/boards/{board['id']}{path}")
+        assert (answer.status_code, answer.headers["location"]) == (308, f"{root(board)}{there}")
+
+
 def test_a_board_without_its_slash_is_sent_there(hub: HubProcess, board: dict[str, Any]) -> None:
     answer = hub.ask("GET", f"{root(board).rstrip('/')}?a=b")
     assert (answer.status_code, answer.headers["location"]) == (308, f"{root(board)}?a=b")

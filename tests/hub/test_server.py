@@ -81,6 +81,8 @@ def test_a_second_hub_on_the_same_home(tmp_path: Path) -> None:
         assert hub.url in text
         assert hub.token not in text
         assert hub.ask("GET", "/healthz", "").json() == {"status": "ok"}
+        head = hub.ask("HEAD", "/healthz", "")  # as those ask who watch
+        assert (head.status_code, head.content) == (200, b"")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.7.7"])

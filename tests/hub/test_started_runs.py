@@ -224,6 +224,8 @@ def test_existing_logs_are_registered_where_they_are(hub: HubProcess, tmp_path: 
     runs = hub.json("GET", "/api/v1/runs")["runs"]
     assert {run["experiment"] for run in runs} == {"a"}
     eventually(lambda: all(r["metrics"] for r in hub.json("GET", "/api/v1/runs")["runs"]))
+    hub.json("DELETE", f"/api/v1/runs/{runs[0]['id']}")  # and its files stay: asked for, it is back
+    assert hub.json("POST", "/api/v1/runs/found", json=asked)["new"] == 1
     watched = hub.json("POST", "/api/v1/runs/found", json={**asked, "watch": True})
     assert (watched["new"], watched["runs"]) == (0, 2)
     with SummaryWriter(tmp_path / "old" / "b" / "3") as writer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +77,21 @@ def test_a_board_ends_when_its_time_is_over(hub: HubProcess, logs: Path) -> None
     assert short.reason == "MAX_RUNTIME"
 
 
+def test_the_time_of_a_board_is_what_was_said_last(hub: HubProcess, logs: Path) -> None:
+    first = tbhub.add_tensorboard("e", logs, timeout_secs=3600)
+    assert first is not None
+    hub.wait_for(first.id, "RUNNING")
+    again = tbhub.add_tensorboard("e", logs, timeout_secs=7200)
+    assert again is not None
+    assert (again.id, again.details.max_runtime) == (first.id, 7200)
+    first.refresh()
+    assert first.details.deadline is not None
+    assert 7000 < first.details.deadline.timestamp() - time.time() <= 7200
+    unlimited = tbhub.add_tensorboard("e", logs, timeout_secs=0, executor=Local)
+    assert unlimited is not None
+    assert (unlimited.id, unlimited.details.deadline) == (first.id, None)
+
+
 def test_a_board_ends_some_time_after_its_experiment(hub: HubProcess, logs: Path) -> None:
     script = (
         "import sys, tbhub\n"
@@ -116,6 +132,12 @@ def test_a_hub_with_another_launcher_does_not_take_it(hub: HubProcess, logs: Pat
     [
         ({"timeout_secs": -5}, "timeout_secs is -5"),
         ({"timeout_secs": float("nan")}, "timeout_secs is nan"),
+        ({"timeout_secs": "60"}, "timeout_secs is '60'"),
+        ({"timeout_secs": None}, "timeout_secs is None"),
+        ({"port": "6006"}, "port is '6006'"),
+        ({"args": ["--reload"]}, "args is"),
+        ({"log_dir": ""}, "log_dir is empty"),
+        ({"log_dir": []}, "log_dir is empty"),
         ({"termination_delay_secs": -1}, "termination_delay_secs is -1"),
         ({"port": 70000}, "port is 70000"),
         ({"args": {"reload": 1}}, "args has reload; a board has follow"),

@@ -10,6 +10,9 @@ def sentence(errors: Iterable[Mapping[str, Any]]) -> str:
     """What pydantic has found, each with the field it is about."""
     found = []
     for each in errors:
+        if each["type"] == "json_invalid":  # its place is an offset, and no field
+            found.append(f"this is not JSON: {each.get('ctx', {}).get('error', each['msg'])}")
+            continue
         name = ".".join(map(str, each["loc"]))
         text = _text(each)
         found.append(f"{name}: {text[:1].lower()}{text[1:]}" if name else text)

@@ -571,6 +571,8 @@ class Deleted(_Model):
     bytes: int
     dry_run: bool
     problems: list[str] = []
+    other_files: int = 0  # those of the files that are no event files
+    others: list[str] = []  # the first of these
 
 
 # --- boards
@@ -655,6 +657,7 @@ class BoardChange(_Request):
     idle_timeout: Annotated[float, Field(ge=0, le=10 * 365 * 86400)] | None = None
     extend: Seconds | None = None  # the deadline, by so much
     ends_in: Annotated[float, Field(ge=0, le=10 * 365 * 86400)] | None = None  # the deadline, anew
+    max_runtime: Annotated[float, Field(ge=0, le=10 * 365 * 86400)] | None = None  # from now on
 
 
 class BoardRuns(_Request):

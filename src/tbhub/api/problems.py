@@ -88,6 +88,13 @@ class WrongOffset(Conflict):
     code = "wrong_offset"
 
 
+class Gone(Problem):
+    """It has ended, and does not come back by itself."""
+
+    status = 410
+    code = "gone"
+
+
 class Changed(Problem):
     """The file is there already, or is another version than the one that was to be replaced."""
 

@@ -203,14 +203,20 @@ def add_logdir(connection: Connection, new: NewLogdir, visible: Visible) -> Logd
         "created": time.time(),
     }
     made = connection.execute(insert(logdirs).values(values).returning(logdirs.c.id)).scalar_one()
+    remember(connection, workspace_id, path)
+    return get_logdir(connection, made, None)
+
+
+def remember(connection: Connection, workspace_id: int, place: str) -> None:
+    """Runs at or below a place that were deleted, but for their files, may be found again: somebody
+    has asked for them."""
     here = (
-        forgotten.c.location == path,
-        forgotten.c.location.startswith(path.rstrip("/") + "/", autoescape=True),
+        forgotten.c.location == place,
+        forgotten.c.location.startswith(place.rstrip("/") + "/", autoescape=True),
     )
     connection.execute(
         delete(forgotten).where(forgotten.c.workspace_id == workspace_id, or_(*here))
     )
-    return get_logdir(connection, made, None)
 
 
 def remove_logdir(connection: Connection, logdir_id: int, visible: Visible) -> None:

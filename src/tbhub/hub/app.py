@@ -170,6 +170,8 @@ class Front:
         if path.startswith("/boards/"):
             await self._hub.visits(scope, receive, send)
             return
+        if scope["method"] == "HEAD" and not path.startswith(_API):  # as those ask who watch us
+            scope = {**scope, "method": "GET"}  # the server leaves the body out
         limit = _Limit(receive, self._most(scope))
         scope["root_path"] = self._base
         asked_at.set(self._hub.gate.address(scope))

@@ -364,6 +364,12 @@ class Conductor:
                     raise Conflict("The board has no end that could be put off.")
                 life = replace(life, deadline=life.deadline + change.extend)
                 values["deadline"] = life.deadline
+            if change.max_runtime is not None:
+                most = change.max_runtime or None
+                runs = entry.is_live and life.started is not None
+                end = time.time() + most if most is not None and runs else None
+                life = replace(life, max_runtime=most, deadline=end)
+                values |= {"max_runtime": most, "deadline": end}
             if change.ends_in is not None and entry.is_live:
                 life = replace(life, deadline=time.time() + change.ends_in)
                 values["deadline"] = life.deadline
@@ -393,11 +399,12 @@ class Conductor:
         entry, asked = self._to_change(caller, board), _asked(more)
 
         def add(connection: Connection) -> Shown:
-            found = _found(connection, caller, asked)
-            shown = sources.joined(store.shown_by(connection, entry.id), found)
+            found, was = _found(connection, caller, asked), store.shown_by(connection, entry.id)
+            shown = sources.joined(was, found)
             before = store.asked_of(connection, entry.id)
             store.set_shown(connection, entry.id, sources.add(before, asked, found), shown)
-            store.add_lines(connection, entry.id, [Say(f"{_many(found)} added")])
+            more = sources.without(connection, shown, was)
+            store.add_lines(connection, entry.id, [Say(f"{_many(more)} added")])
             return shown
 
         return await self._show(entry, add)
@@ -408,10 +415,12 @@ class Conductor:
 
         def remove(connection: Connection) -> Shown:
             found = sources.show(connection, asked, caller.visible)
-            shown = sources.without(connection, store.shown_by(connection, entry.id), found)
+            was = store.shown_by(connection, entry.id)
+            shown = sources.without(connection, was, found)
             before = store.asked_of(connection, entry.id)
             store.set_shown(connection, entry.id, sources.remove(before, found), shown)
-            store.add_lines(connection, entry.id, [Say(f"{_many(found)} taken out")])
+            less = sources.without(connection, was, shown)
+            store.add_lines(connection, entry.id, [Say(f"{_many(less)} taken out")])
             return shown
 
         return await self._show(entry, remove)

@@ -20,7 +20,7 @@ from tbhub.api.problems import BadRequest, Conflict, NotFound, Unavailable
 from tbhub.catalog.discovery import Discovery, RemoteDiscovery
 from tbhub.catalog.run_records import FoundRun, add_found
 from tbhub.catalog.selection import is_uri
-from tbhub.catalog.workspaces import add_logdir, workspace_id_of
+from tbhub.catalog.workspaces import add_logdir, remember, workspace_id_of
 from tbhub.database.rows import among
 from tbhub.database.tables import logdirs, runs
 from tbhub.events.names import is_event_file
@@ -62,6 +62,8 @@ def register(hub: Hub, caller: Caller, logs: ExistingLogs) -> FoundRuns:
             if not logs.watch:
                 raise
             found = []  # the indexer looks through it, with nobody waiting
+    with hub.database.begin() as connection:
+        remember(connection, workspace_id, place)
     logdir_id = None
     if logs.watch:
         with hub.database.begin() as connection:

@@ -21,6 +21,7 @@ from tbhub.api.models import Board, State
 from tbhub.api.problems import (
     Conflict,
     Forbidden,
+    Gone,
     NotAuthenticated,
     NotFound,
     Problem,
@@ -37,6 +38,7 @@ from tbhub.hub.settings import Settings
 from tbhub.hub.shares import Shares, expiry_of
 
 _SHORT = re.compile(r"[0-9a-f]{8}\Z")
+_WHOLE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _UP = (State.RUNNING, State.WAITING)
 _COMING = (State.QUEUED, State.STARTING)
 _ASLEEP = (State.STOPPING, State.STOPPED)
@@ -124,7 +126,7 @@ class Visits:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
         visit = self._visit(scope)
         if visit is None:
-            return self._slash(scope)
+            return self._proper(scope)
         route = self._boards.route(visit.short)
         if route is not None and b"share=" in scope["query_string"]:
             response = await self._open_share(scope, visit, route)
@@ -178,25 +180,29 @@ class Visits:
         )
 
     def _visit(self, scope: Scope) -> _Visit | None:
-        """What is asked for; None for a board's name without the slash that has to follow."""
+        """What is asked for; None for a board that is not called as it goes by here: by its whole
+        id, or without the slash that has to follow."""
         beginning = f"{self._base}/boards/"
         raw = (scope.get("raw_path") or quote(scope["path"]).encode()).decode("latin-1")
         if not raw.startswith(beginning):
             raise NotFound("no such page")
         short, slash, path = raw.removeprefix(beginning).partition("/")
-        if not _SHORT.match(short):
+        is_whole = _WHOLE.match(short) is not None
+        if not is_whole and not _SHORT.match(short):
             raise NotFound("no such board, or none that you may see")
-        if not slash:
+        if is_whole or not slash:
             return None
         # The host must not be led out of the board, by whatever way these are written.
         if any(each in (".", "..") for each in re.split(r"[/\\]", scope["path"])):
             raise NotFound("no such page")
         return _Visit(short, path, f"{beginning}{short}/")
 
-    def _slash(self, scope: Scope) -> Response:
+    def _proper(self, scope: Scope) -> Response:
+        """To the address that a board goes by."""
         query = scope["query_string"].decode("latin-1")
-        path = quote(scope["path"]) + "/" + (f"?{query}" if query else "")
-        return answers.redirect(path, status=308)
+        board, _, path = scope["path"].removeprefix(f"{self._base}/boards/").partition("/")
+        where = f"{self._base}/boards/{board[:8]}/{path}"
+        return answers.redirect(quote(where) + (f"?{query}" if query else ""), status=308)
 
     # --- who
 
@@ -253,10 +259,12 @@ class Visits:
         return self._boards.route(visit.short) or route
 
     async def _not_up(self, scope: Scope, caller: Caller, visit: _Visit, route: Route) -> Response:
+        may_come = route.state in (*_COMING, *_ASLEEP, *_UP)
         if not answers.wants_page(scope):
             text = f"this board is {route.state.value}"
-            return answers.problem(Unavailable(text, state=route.state.value), _RETRY)
-        if route.state in (*_COMING, *_ASLEEP, *_UP):
+            kind = Unavailable if may_come else Gone
+            return answers.problem(kind(text, state=route.state.value), *[_RETRY] * may_come)
+        if may_come:
             page = pages.waiting_page(self._chrome, route.name, route.state)
             return answers.html(503, page, _RETRY, framed=True)
         board = await self._boards.get(caller, route.board_id)
@@ -276,7 +284,7 @@ class Visits:
         if isinstance(problem, NotAuthenticated):
             return answers.redirect(login_address(self._base, scope))
         title = "Not found" if problem.status == 404 else "Not now"
-        text = problem.message[:1].upper() + problem.message[1:] + "."
+        text = problem.message[:1].upper() + problem.message[1:].rstrip(".") + "."
         return answers.html(
             problem.status, pages.message_page(self._chrome, title, text), framed=True
         )

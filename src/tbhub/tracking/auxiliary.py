@@ -35,7 +35,7 @@ def add_tensorboard(
     port: int = 6006,
     *,
     timeout_secs: float = DAY,
-    executor: Options | str | None = None,
+    executor: Options | type[Options] | str | None = None,
     args: Mapping[str, Any] | None = None,
     termination_delay_secs: float | None = None,
     hub: Hub | None = None,
@@ -50,13 +50,13 @@ def add_tensorboard(
         log_dir: A path or URI of logs, or several.
         port: Where a TensorBoard of its own would listen. The hub serves all boards at its own
             address, so it is checked and not used; scripts written for XManager have it.
-        timeout_secs: When the board ends, whatever happens; 0: never.
+        timeout_secs: When the board ends, counted from this call; 0: never.
         executor: The launcher it is meant for, by name or as ``tbhub.launchers.Slurm()``; a hub
             that has another one does not take the board.
         args: How runs are shown: ``template``, ``group_by``, ``hide_grouped``, ``samples``,
             ``follow``.
-        termination_delay_secs: How long it stays when this program has ended; None: as long as
-            `timeout_secs` says.
+        termination_delay_secs: How long it stays when this program has ended by itself; None, or
+            where a signal ends it: as long as `timeout_secs` says.
         hub: The hub to ask; without one: see `Hub`.
 
     Returns:
@@ -67,12 +67,16 @@ def add_tensorboard(
     """
     _check("timeout_secs", timeout_secs)
     _check("termination_delay_secs", termination_delay_secs or 0)
-    if not 0 <= port <= 65535:
-        raise ValueError(f"port is {port}; it is between 0 and 65535")
+    if not isinstance(port, int) or not 0 <= port <= 65535:
+        raise ValueError(f"port is {port!r}; it is a number between 0 and 65535")
+    if not isinstance(args or {}, Mapping):
+        raise ValueError(f"args is {args!r}; it names options: {{'group_by': 'lr'}}")
     options = dict(args or {})
     if unknown := sorted(set(options) - set(_ARGS)):
         raise ValueError(f"args has {', '.join(unknown)}; a board has {', '.join(_ARGS)}")
     places = [log_dir] if isinstance(log_dir, str | os.PathLike) else list(log_dir)
+    if not places or not all(os.fspath(each) for each in places):
+        raise ValueError("log_dir is empty; it is a path or URI of logs, or several")
     try:
         board = TensorBoard.create(
             uri=places,
@@ -84,6 +88,7 @@ def add_tensorboard(
             hub=hub or Hub(timeout=_PATIENCE, keep_alive=False),
             **options,
         )
+        board.set_max_runtime(timeout_secs)  # also of a board that was there already
     except TbhubError as error:
         text = f"experiment {_identity(experiment)} goes on without a TensorBoard: {error}"
         warnings.warn(text, TbhubWarning, stacklevel=2)
@@ -106,8 +111,8 @@ def tensorboards_of(experiment: object, *, hub: Hub | None = None) -> list[Tenso
 
 
 def _check(name: str, seconds: float) -> None:
-    if not (math.isfinite(seconds) and seconds >= 0):
-        raise ValueError(f"{name} is {seconds:g}; it is 0 or more seconds")
+    if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"{name} is {seconds!r}; it is 0 or more seconds")
 
 
 def _identity(experiment: object) -> str:
@@ -138,7 +143,9 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _launcher(executor: Options | str | None) -> str | None:
+def _launcher(executor: Options | type[Options] | str | None) -> str | None:
+    if isinstance(executor, type):
+        return executor.launcher
     if not isinstance(executor, Options):
         return executor
     if executor.model_fields_set:

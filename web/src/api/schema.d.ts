@@ -1399,6 +1399,16 @@ export interface components {
             /** Files */
             files: number;
             /**
+             * Other Files
+             * @default 0
+             */
+            other_files: number;
+            /**
+             * Others
+             * @default []
+             */
+            others: string[];
+            /**
              * Problems
              * @default []
              */
