@@ -6,9 +6,13 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any, Literal
 
+import httpx2
 import pytest
 
 from support.up import Up
@@ -25,11 +29,24 @@ from tbhub import (
     UnexpectedStatusException,
     WaitTimeout,
 )
+from tbhub.api.models import Board, LogLine, LogLines, State
+from tbhub.client.calls import Call
+from tbhub.client.replies import Lost, Reply
+from tbhub.client.steps import Steps, do
+from tbhub.client.tensorboard import wait_until_up
+
+UNREADABLE = "oss://no-such-bucket/logs"  # without region and credentials nobody is asked
 
 
 def log(run: Path) -> None:
     with SummaryWriter(run) as writer:
         writer.add_scalar("loss", 1.0, 1)
+
+
+def wait_for_nothing(board: TensorBoard) -> Steps[Board]:
+    """The steps of waiting for data that are not there, with no time left."""
+    waiting = board.details.model_copy(update={"state": State.WAITING})
+    return wait_until_up(waiting, 0, data=True)
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +104,22 @@ def test_a_board_over_a_selector() -> None:
     assert both.details.runs == 3
 
 
+def test_experiments_and_runs_by_what_people_have() -> None:
+    with Hub() as hub:
+        number = hub.experiments("a").experiments[0].id
+        run = hub.runs("exp:b").runs[0]
+    named = TensorBoard.create(experiments="a", wait=False)
+    assert (named.details.experiments, named.details.runs) == ([number], 2)
+    mixed = TensorBoard.create(experiments=[str(number)], trials=run.name, uri=[], wait=False)
+    assert (mixed.details.experiments, mixed.details.trials) == ([number], [run.id])
+    several = TensorBoard.create(runs=["exp:a", f"trial:{run.id}"], wait=False)
+    assert several.details.runs == 3
+    several.remove(["exp:a", "exp:b"])
+    assert several.details.runs == 0
+    several.add(["exp:a", "./runs/b"])
+    assert several.details.runs == 3
+
+
 def test_stop_start_delete() -> None:
     """Scenario 16."""
     board = TensorBoard.create(runs="all")
@@ -105,6 +138,40 @@ def test_stop_start_delete() -> None:
         _ = board.status
     with pytest.raises(NotFound):
         TensorBoard.get(id_)
+
+
+def test_restart() -> None:
+    board = TensorBoard.create(runs="all")
+    started = board.details.started
+    board.restart(wait=True)
+    assert board.status == "RUNNING"
+    assert board.details.started != started
+    board.stop()
+    board.restart()
+    board.wait()
+    board.kill()
+    with pytest.raises(Conflict):
+        board.restart()
+
+
+def test_how_long_it_stays() -> None:
+    board = TensorBoard.create(runs="all", wait=False, idle_timeout=90, no_data_timeout=30.5)
+    assert (board.details.idle_timeout, board.details.no_data_timeout) == (90, 30.5)
+    never = TensorBoard.create(runs="all", wait=False, idle_timeout=0)
+    assert never.details.idle_timeout is None
+
+
+def test_a_link_for_somebody_without_a_login() -> None:
+    board = TensorBoard.create(runs="all")
+    link = board.share(expires_in=60)
+    assert link.startswith(board.app_uri)
+    shown = httpx2.get(link.replace("/?", "/data/runs?"), follow_redirects=True, trust_env=False)
+    assert len(shown.json()) == 3
+    with Hub() as hub:
+        (share,) = hub.shares(board.id)
+    assert share.expires - share.created <= timedelta(seconds=60)
+    with pytest.raises(BadRequest, match="expires_in"):
+        board.share(expires_in=0)
 
 
 def test_killed_is_final() -> None:
@@ -141,6 +208,65 @@ def test_waiting_ends_on_time(tmp_path: Path) -> None:
     log(tmp_path / "empty" / "run")
     board.wait(timeout=60, data=True)
     assert board.status == "RUNNING"
+
+
+def test_waiting_in_vain_tells_why() -> None:
+    """Scenario 18."""
+    board = TensorBoard.create(uri=UNREADABLE)
+    while not any(line.level == "warning" for line in board.logs()):
+        time.sleep(0.05)
+    with pytest.raises(WaitTimeout, match=f"WAITING.*{UNREADABLE} cannot be read: "):
+        board.wait(timeout=0.1, data=True)
+
+    async def main() -> None:
+        same = await AsyncTensorBoard.get(board.id)
+        with pytest.raises(WaitTimeout, match="cannot be read"):
+            await same.wait(timeout=0.1, data=True)
+
+    asyncio.run(main())
+
+
+def test_only_the_last_warnings_are_told() -> None:
+    board = TensorBoard.create(runs="all")
+    levels: list[Literal["info", "warning", "error"]] = [
+        "warning",
+        "error",
+        "info",
+        "warning",
+        "error",
+    ]
+    lines = [
+        LogLine(id=number, time=board.details.created, level=level, text=f"{level}{number} " * 999)
+        for number, level in enumerate(levels)
+    ]
+    with pytest.raises(WaitTimeout) as raised:
+        do(
+            wait_for_nothing(board),
+            lambda _call: Reply(200, LogLines(lines=lines).model_dump_json().encode()),
+        )
+    told = str(raised.value)
+    assert "error1" in told
+    assert "warning3" in told
+    assert "error4" in told
+    assert "warning0" not in told
+    assert "info2" not in told
+    assert len(told) < 2000
+
+
+@pytest.mark.parametrize(
+    "answer", [Lost("gone", sent=False), Reply(503, b"busy"), Reply(200, b"<html>")]
+)
+def test_a_log_that_cannot_be_had_is_asked_for_once(answer: Reply | Lost) -> None:
+    board = TensorBoard.create(runs="all")
+    asked = []
+
+    def send(call: Call[Any]) -> Reply | Lost:
+        asked.append(call.path)
+        return answer
+
+    with pytest.raises(WaitTimeout, match=r"tells what happens$"):
+        do(wait_for_nothing(board), send)
+    assert asked == [f"boards/{board.id}/logs"]
 
 
 def test_found_by_another_process(up: Up) -> None:
@@ -182,6 +308,14 @@ def test_the_board_of_a_source() -> None:
     assert same.status == "RUNNING"
 
 
+def test_a_key_keeps_its_first_sources() -> None:
+    one = TensorBoard.create(runs="exp:a", key="mine", idle_timeout=90)
+    same = TensorBoard.create(runs="exp:b", key="mine", idle_timeout=30)
+    assert same.id == one.id
+    assert (same.summary_uri, same.details.runs) == ("exp:a", 2)
+    assert same.details.idle_timeout == 90
+
+
 @pytest.mark.parametrize("name", ["a b", "..", "a/logs", "é\u202e"])
 def test_any_name(name: str) -> None:
     """Scenario 20."""
@@ -214,13 +348,16 @@ def test_logs_and_runs() -> None:
 
 def test_coroutines() -> None:
     async def main() -> None:
-        board = await AsyncTensorBoard.create(runs="all")
+        board = await AsyncTensorBoard.create(runs=["all"], idle_timeout=90)
+        assert board.details.idle_timeout == 90
         assert board.status == "RUNNING"
         async with AsyncHub() as hub:
             same = await AsyncTensorBoard.get(board.id, hub=hub)
             await same.stop()
             assert [each.id for each in await AsyncTensorBoard.list(hub=hub)] == [board.id]
             await same.start(wait=True)
+            await same.restart(wait=True)
+            assert (await same.share()).startswith(same.app_uri)
             await same.kill()
             lines = [line.text async for line in hub.follow_logs(board.id)]
             assert "killed" in lines[-1]

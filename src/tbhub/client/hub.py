@@ -343,8 +343,8 @@ class _Following:
 def _settings(connection: Connection, timeout: float, keep_alive: bool) -> dict[str, Any]:
     """Of both kinds of client."""
     headers = {"accept": "application/json", "user-agent": "tbhub"}
-    if connection.token:
-        headers["authorization"] = f"Bearer {connection.token}"
+    if token := _checked(connection.token or ""):
+        headers["authorization"] = f"Bearer {token}"
     return {
         "base_url": connection.url + "/",
         "headers": headers,
@@ -357,6 +357,21 @@ def _settings(connection: Connection, timeout: float, keep_alive: bool) -> dict[
             max_connections=100, max_keepalive_connections=20 if keep_alive else 0
         ),
     }
+
+
+def _checked(token: str) -> str:
+    """A token without the blanks and ends of lines that come along when one is copied.
+
+    Raises:
+        ValueError: It cannot be one; the text does not show it.
+    """
+    token = token.strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError(
+            "the token holds characters that no token has: look at TBHUB_TOKEN, or use "
+            "`tbhub login` again"
+        )
+    return token
 
 
 def _stream_timeout() -> httpx2.Timeout:

@@ -10,9 +10,8 @@ board.stop()
 from __future__ import annotations
 
 import builtins
-import os
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -23,6 +22,7 @@ from tbhub.api.models import (
     BoardRuns,
     LogLine,
     NewBoard,
+    NewShare,
     Reason,
     State,
 )
@@ -30,16 +30,19 @@ from tbhub.client import calls
 from tbhub.client.errors import UnexpectedStatusException, WaitTimeout
 from tbhub.client.find import every_board, find_board
 from tbhub.client.hub import AsyncHub, Hub
-from tbhub.client.paths import absolute, absolute_paths
+from tbhub.client.replies import Lost, Reply, read
+from tbhub.client.sources import Named, Selectors, Uris, sources
 from tbhub.client.steps import Awaiting, Both, Pause, Steps, Waiting, ask
+from tbhub.errors import TbhubError
 
 T = TypeVar("T")
 P = ParamSpec("P")
-Uris = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 UP = frozenset({State.RUNNING, State.WAITING})
 ENDED = frozenset({State.STOPPED, State.TERMINATED, State.FAILED})
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+# How much of a board's log is looked through for warnings, and how much of these is told.
+_LAST_LINES, _MOST_WARNINGS, _LONGEST_WARNING = 100, 3, 500
 
 
 class _Makes(Generic[P]):
@@ -88,14 +91,16 @@ class _Finds(Generic[P]):
 
 def _create(
     uri: Uris | None = None,
-    runs: str | None = None,
-    experiments: int | Iterable[int] | None = None,
-    trials: int | Iterable[int] | None = None,
+    runs: Selectors | None = None,
+    experiments: Named | None = None,
+    trials: Named | None = None,
     *,
     wait: bool = True,
     display_name: str | None = None,
     key: str | None = None,
     max_runtime_in_minutes: float | None = None,
+    idle_timeout: float | None = None,
+    no_data_timeout: float | None = None,
     source_id: str | None = None,
     source_type: str | None = None,
     timeout: float | None = 60.0,
@@ -113,13 +118,20 @@ def _create(
 
     Args:
         uri: A path or URI of logs, or several. A relative path is one of this machine.
-        runs: A selector: ``"exp:7"``, ``"run1-run5 where lr<0.01"``.
-        experiments: Experiments by number.
-        trials: Runs by number.
+        runs: A selector: ``"exp:7"``, ``"run1-run5 where lr<0.01"``. Or several without ``where``,
+            ``order by`` and ``limit``.
+        experiments: An experiment by number or name, or several.
+        trials: A run by number or name, or several.
         wait: Return when the board is up.
         display_name: What it is called; without one it gets a pet name.
-        key: Get-or-create: the same key is the same board, started if it was not.
+        key: Get-or-create: the same key is the same board, started if it was not. It shows what it
+            was made with and what was added to it, whatever is asked for now; its name, times and
+            options stay, too.
         max_runtime_in_minutes: When it ends whatever happens; 0: never.
+        idle_timeout: Seconds without anybody looking after which it stops; 0: never. Without it
+            the hub's.
+        no_data_timeout: Seconds without anything logged after which it ends; 0: never. Without it
+            the hub's.
         source_id: With `source_type`, what the board belongs to. The same source is the same
             board, as with `key`.
         source_type: See `source_id`.
@@ -136,10 +148,12 @@ def _create(
         hub: The hub to ask; without one: see `Hub`.
 
     Raises:
+        TypeError: A run, an experiment or a place is of a kind that names none.
         BadRequest: There is nothing to show, or a selector or a number cannot be.
         NotFound: There is no such run, or none that may be seen.
         TensorboardLimitExceeded: No more boards may run; its details name those that do.
-        WaitTimeout: It was not up in time; it is there and may still come up.
+        WaitTimeout: It was not up in time; it is there and may still come up. With the last
+            warnings of its log.
         UnexpectedStatusException: It has failed, with the reason.
     """
     if key is None and source_id is not None:
@@ -147,15 +161,14 @@ def _create(
     minutes = max_runtime_in_minutes
     new = calls.build(
         NewBoard,
-        uris=_uris(uri),
-        runs=None if runs is None else absolute_paths(runs),
-        experiments=_numbers(experiments),
-        trials=_numbers(trials),
+        **sources(uri, runs, experiments, trials),
         name=display_name,
         key=key,
         reuse=reuse,
         follow=follow,
         max_runtime=None if minutes is None else minutes * 60,
+        idle_timeout=idle_timeout,
+        no_data_timeout=no_data_timeout,
         launcher=launcher,
         options=calls.build(
             BoardOptions,
@@ -268,6 +281,20 @@ class _Board:
         self._board = yield from ask(calls.stop_board(self.id))
 
     @Both
+    def restart(self, *, wait: bool = False, timeout: float | None = 60.0) -> Steps[None]:
+        """Starts it again under the same id, whether it runs, was stopped or has failed.
+
+        Args:
+            wait: Return when it is up; see `wait`.
+
+        Raises:
+            Conflict: It was killed.
+        """
+        self._board = yield from ask(calls.restart_board(self.id))
+        if wait:
+            yield from _wait(self, timeout)
+
+    @Both
     def kill(self) -> Steps[None]:
         """Ends it for good. It stays in the list, with who ended it."""
         self._board = yield from ask(calls.kill_board(self.id))
@@ -276,6 +303,12 @@ class _Board:
     def end_in(self, seconds: float) -> Steps[None]:
         """Has it end so many seconds from now, whatever was said before."""
         change = calls.build(BoardChange, ends_in=seconds)
+        self._board = yield from ask(calls.change_board(self.id, change))
+
+    @Both
+    def set_max_runtime(self, seconds: float) -> Steps[None]:
+        """Gives it so much time from now on, whatever was said before; 0: no limit."""
+        change = calls.build(BoardChange, max_runtime=seconds)
         self._board = yield from ask(calls.change_board(self.id, change))
 
     @Both
@@ -292,7 +325,7 @@ class _Board:
             data: Wait until it has something to show, too.
 
         Raises:
-            WaitTimeout: It was not in time; it may still come.
+            WaitTimeout: It was not in time; it may still come. With the last warnings of its log.
             UnexpectedStatusException: It has ended; with the reason.
         """
         yield from _wait(self, timeout, data)
@@ -303,12 +336,23 @@ class _Board:
         return (yield from ask(calls.logs(self.id, tail=tail))).lines
 
     @Both
-    def add(self, runs: str = "", *, uri: Uris | None = None) -> Steps[None]:
-        """Adds runs, named by a selector or by where they are; open pages show them at once."""
+    def share(self, *, expires_in: float | None = None) -> Steps[str]:
+        """A link that shows it to whoever has the link, without a login; `Hub.shares` lists them.
+
+        Args:
+            expires_in: Seconds the link is good; without it a week.
+        """
+        new = calls.build(NewShare, expires_in=expires_in)
+        made = yield from ask(calls.share(self.id, new))
+        return str(made.url)  # which a link has when it is made
+
+    @Both
+    def add(self, runs: Selectors = "", *, uri: Uris | None = None) -> Steps[None]:
+        """Adds runs, named by selectors or by where they are; open pages show them at once."""
         self._board = yield from ask(calls.add_runs(self.id, _board_runs(runs, uri)))
 
     @Both
-    def remove(self, runs: str = "", *, uri: Uris | None = None) -> Steps[None]:
+    def remove(self, runs: Selectors = "", *, uri: Uris | None = None) -> Steps[None]:
         """Takes runs out of it."""
         self._board = yield from ask(calls.remove_runs(self.id, _board_runs(runs, uri)))
 
@@ -381,14 +425,30 @@ def wait_until_up(board: Board, timeout: float | None, *, data: bool = False) ->
         left = pause if end is None else end - time.monotonic()
         if left <= 0:
             wanted = "shows data" if data and board.state in UP else "is up"
+            warned = yield from _warnings(board)
             raise WaitTimeout(
                 f"TensorBoard ({board.name}) is {board.state}; after {timeout:g} s it is not "
                 f"certain when it {wanted}: `tbhub logs {board.id[:8]}` tells what happens"
+                + (f"; its last warnings: {'; '.join(warned)}" if warned else "")
             )
         yield Pause(min(pause, left))
         pause = min(pause * 1.5, _LONGEST_PAUSE)
         board = yield from ask(calls.board(board.id))
     return board
+
+
+def _warnings(board: Board) -> Steps[list[str]]:
+    """The newest warnings and errors of a board's log; none where they are not to be had."""
+    call = calls.logs(board.id, tail=_LAST_LINES)
+    came: Reply | Lost = yield call  # and not by `ask`, which goes on trying: the time is over
+    if isinstance(came, Lost):
+        return []
+    try:
+        lines = read(call, came).lines
+    except TbhubError:
+        return []
+    found = [line.text[:_LONGEST_WARNING] for line in lines if line.level != "info"]
+    return found[-_MOST_WARNINGS:]
 
 
 def ending(board: Board) -> str:
@@ -407,17 +467,5 @@ def _wait(mine: _Board, timeout: float | None, data: bool = False) -> Steps[None
         raise
 
 
-def _board_runs(runs: str, uri: Uris | None) -> BoardRuns:
-    return calls.build(BoardRuns, runs=absolute_paths(runs) or None, uris=_uris(uri))
-
-
-def _uris(uri: Uris | None) -> builtins.list[str] | None:
-    if uri is None:
-        return None
-    return [absolute(each) for each in ([uri] if isinstance(uri, str | os.PathLike) else uri)]
-
-
-def _numbers(numbers: int | Iterable[int] | None) -> builtins.list[int] | None:
-    if numbers is None:
-        return None
-    return [numbers] if isinstance(numbers, int) else builtins.list(numbers)
+def _board_runs(runs: Selectors, uri: Uris | None) -> BoardRuns:
+    return calls.build(BoardRuns, **sources(uri, runs))
