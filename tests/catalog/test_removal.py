@@ -40,6 +40,14 @@ def test_a_run_goes_with_everything_in_it(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
+def test_files_that_are_no_event_files_are_named(tmp_path: Path) -> None:
+    make(tmp_path / "a", EVENTS, "checkpoint.pt", "plugins/x\udcff.pb")
+    assert sorted(planned(tmp_path, "a").others()) == [
+        f"{tmp_path}/a/checkpoint.pt",
+        f"{tmp_path}/a/plugins/x\\udcff.pb",
+    ]
+
+
 def test_runs_below_it_stay_unless_they_are_named(tmp_path: Path) -> None:
     make(tmp_path / "a", EVENTS, "between/notes.txt")
     make(tmp_path / "a/train", EVENTS, "more/weights.pt")

@@ -9,7 +9,7 @@ import pytest
 
 from support import rows
 from tbhub.api.problems import Ambiguous, BadRequest, NotFound
-from tbhub.catalog.resolve import Resolved, resolve
+from tbhub.catalog.resolve import Resolved, find_scope, resolve
 from tbhub.catalog.runs import load_runs
 from tbhub.catalog.selection import ExperimentName, RunName
 from tbhub.catalog.selectors import parse
@@ -230,6 +230,8 @@ def test_paths_are_runs_of_the_catalog_or_places(
         (above,), (), (above,), (f"{tmp_path}/new", "s3://b/q", "s3://BUCKET/p")
     )
     assert found(database, "./new where id < 0").uris == (f"{tmp_path}/new",)
+    with database.read() as c, pytest.raises(NotFound, match=r"no run at or below \./new\."):
+        find_scope(c, parse("trial:1 ./new"), None)
 
 
 def test_paths_are_no_way_around(database: Database, tmp_path: Path) -> None:

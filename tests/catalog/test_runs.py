@@ -156,8 +156,8 @@ def test_terms_that_name_nothing_are_errors_in_lists_too(database: Database) -> 
     assert numbers(listed(database, "x", visible=ws1)) == [1]
     assert numbers(listed(database, visible=ws1)) == [1]
     assert listed(database, visible=frozenset()).total == 0
-    # A place that holds no run of the catalog is none of its runs.
-    assert listed(database, "/elsewhere").total == 0
+    with pytest.raises(NotFound, match="There is no run at or below /elsewhere"):
+        listed(database, "/elsewhere")
 
 
 # --- changes

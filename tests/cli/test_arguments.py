@@ -14,9 +14,18 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from tbhub.api.models import Experiment, NewBoard, NewLogdir, NewWorkspace
+from tbhub.api.models import (
+    Board,
+    Experiment,
+    NewBoard,
+    NewLogdir,
+    NewWorkspace,
+    Reason,
+    State,
+)
 from tbhub.api.problems import Ambiguous, BadRequest, NotFound, TensorboardLimitExceeded
 from tbhub.cli.asking import selector
+from tbhub.cli.boards import _insist_on_life
 from tbhub.cli.completion import complete_boards
 from tbhub.cli.failures import exit_code, lines_of
 from tbhub.cli.groups import repeat
@@ -24,7 +33,7 @@ from tbhub.cli.main import _COMMANDS
 from tbhub.cli.tables import Column, Output, show
 from tbhub.cli.text import count, duration, moment, plain, size, span
 from tbhub.client.calls import build
-from tbhub.client.errors import HubUnreachable, WaitTimeout
+from tbhub.client.errors import HubUnreachable, UnexpectedStatusException, WaitTimeout
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -67,10 +76,14 @@ def run(tmp_path: Path) -> Run:
         ("-d 7 9", "-d 7 9"),
         ("-t 1 -d -t 2", "-t 1 -d -t 2"),
         ("-t -d", "-d"),
+        ("-t 1 2,3 exp:x 4", "-t 1 -t 2,3 exp:x 4"),
+        ("-t x y", "-t x y"),
+        ("--runs x y -t 1", "--runs x --runs y -t 1"),
     ],
 )
 def test_options_that_take_all_words_that_follow(given: str, meant: str) -> None:
-    assert repeat(given.split(), ("-t", "--trial-ids")) == meant.split()
+    numeric = ("-t", "--trial-ids")
+    assert repeat(given.split(), (*numeric, "--runs"), numeric) == meant.split()
 
 
 def test_words_are_one_selector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,3 +360,42 @@ def test_completion_is_silent_where_there_is_no_hub(run: Run) -> None:
     assert complete_boards("a") == []
     done = run(_TBHUB_COMPLETE="complete_bash", COMP_WORDS="tbhub kill a", COMP_CWORD="2")
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("token", ["tbh_secret\nx", "tbh_secret é", "tbh_secret x", "secreté"])
+def test_a_token_that_cannot_be_is_not_shown(run: Run, token: str) -> None:
+    said = run("list", TBHUB_URL="http://127.0.0.1:1", TBHUB_TOKEN=token)
+    assert said.returncode == 2
+    assert said.stderr.startswith("tbhub: the token holds characters that no token has")
+    assert "secret" not in said.stderr
+
+
+def test_bytes_that_are_no_text(run: Run) -> None:
+    for words, code in ((("kill", "\udcff"), 3), (("runs", "\udcff"), 2)):
+        said = run(*words, TBHUB_URL="http://127.0.0.1:1", TBHUB_TOKEN="x")
+        assert said.returncode == code
+        assert "codec" not in said.stderr
+        assert said.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "advice"),
+    [
+        ("FAILED", "is FAILED (CRASHED): gone; `tbhub restart 01234567` starts it again"),
+        ("TERMINATED", "is TERMINATED (CRASHED): gone; `tbhub start` makes another"),
+        ("STOPPED", None),
+        ("QUEUED", None),
+    ],
+)
+def test_boards_that_can_be_opened(state: str, advice: str | None) -> None:
+    now = datetime.now(UTC)
+    about = {"name": "x", "owner": "me", "selector": "all", "url": "http://x", "message": "gone."}
+    board = Board(
+        id="0123456789", state=State(state), reason=Reason.CRASHED, created=now, active=now, **about
+    )
+    if advice is None:
+        _insist_on_life(board)
+        return
+    with pytest.raises(UnexpectedStatusException) as caught:
+        _insist_on_life(board)
+    assert str(caught.value) == f"TensorBoard (x) {advice}"

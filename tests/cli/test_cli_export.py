@@ -445,6 +445,14 @@ def test_a_full_disk_is_one_line_and_is_left_as_it_was(
     assert not any(tiny_disk.iterdir())
 
 
+def test_a_place_that_is_not_there_is_named_as_it_was_given(
+    logs: Path, tmp_path: Path, run: Export
+) -> None:
+    done = run(logs, "-o", tmp_path / "nosuch" / "x.csv")
+    assert done.status == 2
+    assert done.err == f"tbhub: {tmp_path}/nosuch/x.csv: No such file or directory\n"
+
+
 def test_help_has_examples(run: Export) -> None:
     done = run("--help")
     assert done.status == 0

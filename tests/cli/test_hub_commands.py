@@ -247,6 +247,50 @@ def test_the_same_board_again(up: Up) -> None:
     assert start(up, "all", "--reuse") in (one, other)
 
 
+def test_a_key_that_has_another_board_says_so(up: Up) -> None:
+    first = up.run("start", "exp:a", "--key", "K", "-d")
+    again = up.run("start", "exp:a", "--key", "K", "-d")
+    assert (first.stderr, again.stderr) == ("", "")
+    for words in (("exp:b",), ("exp:a", "--group-by", "lr")):
+        other = up.run("start", *words, "--key", "K", "-d")
+        assert other.stdout == first.stdout
+        assert other.stderr.startswith("tbhub: the board of the key K was there already: it shows")
+        assert "exp:a" in other.stderr
+        assert other.stderr.count("\n") == 1
+
+
+def test_numbers_of_runs_with_commas_and_before_a_selector(up: Up, trials: dict[str, int]) -> None:
+    one, other = trials["a/1"], trials["b/2"]
+    assert board(up, start(up, "-t", f"{one},{other}"))["trials"] == [one, other]
+    found = board(up, start(up, "-t", one, other, "exp:c"))
+    assert (found["trials"], found["runs"]) == ([one, other], 3)
+    assert "tbhub start exp:vgg -t 3 4" in up.failed(2, "start", "-t", "exp:c")
+
+
+def test_boards_are_sorted_and_chosen_by_state(up: Up) -> None:
+    ids = {name: start(up, "all", "--name", name) for name in ("b", "a", "c")}
+    up.done("kill", ids["b"])
+
+    def listed(*options: str) -> list[str]:
+        found = up.done("list", "-q", *options).split()
+        names = [each["name"] for each in up.json("list", *options)]
+        rows = csv.DictReader(io.StringIO(up.done("list", "--csv", *options)))
+        assert [row["description"] for row in rows] == names
+        assert [ids[name] for name in names] == found
+        table = up.done("list", *options).splitlines()[1:]
+        assert [line.split()[0] for line in table] == found
+        return names
+
+    assert listed("--sort-by", "description") == ["a", "b", "c"]
+    assert listed("--sort-by", "DESCRIPTION", "--order-by", "desc") == ["c", "b", "a"]
+    assert listed("--sort-by", "created", "--limit", "2") == ["b", "a"]
+    assert listed("--sort-by", "idle")[0] == "b"
+    assert listed("--state", "running", "--sort-by", "created") == ["a", "c"]
+    assert listed("--state", "TERMINATED", "--state", "failed") == ["b"]
+    assert "exit_status" in up.failed(2, "list", "--sort-by", "colour")
+    assert "RUNNING" in up.failed(2, "list", "--state", "asleep")
+
+
 def test_a_browser_is_logged_in_without_a_token_in_its_arguments(up: Up, tmp_path: Path) -> None:
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/opened\n')
@@ -359,6 +403,17 @@ def test_stop_and_start(up: Up) -> None:
         assert id_ in up.failed(3, command, id_)
 
 
+def test_a_board_that_has_ended_is_not_opened(up: Up) -> None:
+    id_ = start(up, "all", "--name", "mine")
+    up.done("stop", id_)
+    eventually(lambda: board(up, id_)["state"] == "STOPPED")
+    assert up.done("open", id_, "--no-browser").strip() == board(up, id_)["url"]
+    up.done("kill", id_)
+    said = up.failed(2, "open", id_, "--no-browser")
+    assert said.startswith("tbhub: TensorBoard (mine) is TERMINATED (USER_KILLED)")
+    assert said.endswith("; `tbhub start` makes another\n")
+
+
 def test_a_killed_board_does_not_start(up: Up) -> None:
     id_ = start(up, "all")
     up.done("kill", id_)
@@ -374,6 +429,7 @@ def test_found_by_another_process(up: Up) -> None:
     up.done("stop", id_, **elsewhere)
     assert up.failed(4, "list", **{**elsewhere, "TBHUB_TOKEN": "tbh_" + "x" * 32})
     assert "tbhub login" in up.failed(4, "list", **{**elsewhere, "TBHUB_TOKEN": ""})
+    up.done("list", **{**elsewhere, "TBHUB_TOKEN": f" {token}\n"})
 
 
 def test_more_and_fewer_runs(up: Up, experiments: dict[str, int], trials: dict[str, int]) -> None:
@@ -477,6 +533,8 @@ def test_a_link_for_somebody_else(up: Up) -> None:
     id_ = start(up, "all")
     link = up.done("share", id_, "--expires", "1h").strip()
     assert link.startswith(f"{up.url}/boards/{id_[:8]}/?share=")
+    for words in (("share", id_), ("tokens", "create")):
+        assert up.failed(2, *words, "--expires", "0").startswith("tbhub: --expires: input should")
     (number,) = up.done("share", id_, "--list", "-q").split()
     assert up.done("share", id_, "--revoke", number) == f"revoked {number}\n"
     assert up.json("share", id_, "--list") == []
@@ -515,6 +573,7 @@ def test_a_run_is_changed(up: Up, trials: dict[str, int]) -> None:
     found = up.json("runs", "show", number)
     assert (found["name"], found["note"], sorted(found["tags"])) == ("base line", "n", ["x", "y"])
     assert "base line" in up.done("runs", "show", '"base line"')
+    assert re.search(r"hparam/loss: .* 1 point$", up.done("runs", "show", number), re.M)
     up.done("runs", "edit", number, "--name", f"run{number}", "--archive")
     assert number not in up.done("runs", "-q").split()
     assert str(number) in up.done("runs", "-q", "--archived").split()
@@ -539,6 +598,66 @@ def test_deleting_asks_first(up: Up) -> None:
     assert (planned["runs"], planned["dry_run"]) == (10, True)
     up.done("runs", "delete", "exp:del*", "--files", "--yes")
     assert list((up.directory / "runs").glob("del*/1")) == []
+
+
+def test_a_number_alone_is_not_deleted(up: Up, trials: dict[str, int]) -> None:
+    number = trials["a/1"]
+    for words in ((number,), ("all,", f"{number}"), (f"default/{number}",)):
+        said = up.failed(2, "runs", "delete", *words, "--files", "--yes")
+        assert f"trial:{number}" in said
+        assert f"exp:{number}" in said
+    planned = up.done("runs", "delete", f"trial:{number}", "--dry-run").splitlines()
+    assert planned == ["would delete 1 run", f"  runs: run{number} (a/1)"]
+    assert len(up.json("runs")) == 6
+
+
+def test_deleting_names_what_goes(up: Up) -> None:
+    for number in range(7):
+        log(up.directory / "runs" / "named" / str(number))
+        (up.directory / "runs" / "named" / str(number) / "model.ckpt").write_text("weights")
+    try:
+        eventually(lambda: len(up.json("runs", "exp:named")) == 7)
+        newest = max(up.json("runs", "exp:named"), key=lambda run: run["id"])
+        for words in (("runs", "delete", "exp:named"), ("experiments", "delete", "named")):
+            for said in (
+                up.done(*words, "--files", "--dry-run"),
+                up.failed(2, *words, "--files"),
+            ):
+                assert f"runs: {newest['name']} ({newest['path']}), " in said
+                assert re.search(r"no event files: .*/model\.ckpt, .* and 2 more$", said, re.M)
+                assert said.count(" and 2 more\n") == 2
+            assert "model.ckpt" not in up.done(*words, "--dry-run")
+    finally:
+        up.done("runs", "delete", "exp:named", "--files", "--yes")
+
+
+def test_places_without_runs_are_not_there(up: Up) -> None:
+    place = str(up.directory / "nosuch")
+    for words in (("runs", "./nosuch"), ("runs", "all", "./nosuch"), ("runs", "s3://no/such")):
+        said = up.failed(3, *words)
+        assert said.startswith("tbhub: There is no run at or below ")
+        assert (place in said) == ("./nosuch" in words)
+    assert place in up.failed(3, "runs", "delete", "./nosuch", "--yes")
+    assert len(up.json("runs", "./runs/a")) == 3
+
+
+def test_what_is_forgotten_is_said_to_be(up: Up) -> None:
+    for group in ("runs", "experiments"):
+        said = " ".join(up.done(group, "delete", "--help").split())
+        assert "until tbhub add PATH" in said
+        assert "checkpoints too" in said
+
+
+def test_an_experiment_goes_by_its_name(up: Up) -> None:
+    for name in ("gone", "gone2"):
+        log(up.directory / "runs" / name / "1")
+    eventually(lambda: len(up.json("experiments", "gone")) == 2)
+    up.done("experiments", "edit", "gone", "--note", "old")
+    assert [each["note"] for each in up.json("experiments", "gone")].count("old") == 1
+    up.done("experiments", "delete", "gone", "--files", "--yes")
+    assert [each["name"] for each in up.json("experiments", "gone")] == ["gone2"]
+    up.done("experiments", "delete", "exp:gone2", "--files", "--yes")
+    assert "There is no experiment gone;" in up.failed(3, "experiments", "delete", "gone", "--yes")
 
 
 def test_a_question_is_asked_on_a_terminal(up: Up) -> None:
@@ -624,6 +743,42 @@ def test_completion_offers_nothing_that_a_shell_would_carry_out(up: Up) -> None:
     ids = {start(up, "all", "--name", name) for name in ("otter $(date)", "o`t`ter", "otter;x")}
     said = up.done(_TBHUB_COMPLETE="complete_bash", COMP_WORDS="tbhub kill ", COMP_CWORD="2")
     assert set(said.splitlines()) == ids
+
+
+def test_damaged_records_are_something_wrong(up: Up) -> None:
+    damaged = up.directory / "damaged" / "x"
+    log(damaged)
+    (file,) = damaged.iterdir()
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+    id_ = start(up, "./damaged")
+
+    def found() -> list[str]:
+        return [each["subject"] for each in json.loads(up.run("doctor", id_, "--json").stdout)]
+
+    eventually(lambda: "damaged records" in found())
+    up.failed(1, "doctor", id_)
+
+
+def test_completion_of_experiments_and_runs(up: Up, trials: dict[str, int]) -> None:
+    def offered(*words: str) -> list[str]:
+        said = up.done(
+            _TBHUB_COMPLETE="complete_bash",
+            COMP_WORDS="\n".join(("tbhub", *words)),
+            COMP_CWORD=str(len(words)),
+        )
+        return said.split()
+
+    name = f"run{trials['a/1']}"
+    for command in (("start",), ("runs",), ("runs", "delete"), ("add", "board"), ("runs", "list")):
+        assert offered(*command, "exp:a") == ["exp:a"]
+        assert offered(*command, "exp", ":", "a") == ["a"]  # as bash parts words
+        assert {"exp:a", "exp:b", "exp:c"} <= set(offered(*command, "e"))
+        assert name in offered(*command, "run")
+        assert offered(*command, "./ru") == []
+    assert offered("experiments", "delete", "a") == ["a"]
+    assert offered("runs", "sh") == ["show"]
 
 
 def test_output_that_nobody_reads(up: Up) -> None:

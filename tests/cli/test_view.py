@@ -300,6 +300,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         ([], "give a directory of runs: tbhub view runs/"),
+        ([""], "give a directory of runs: tbhub view runs/"),
         (["x", "--bind_all", "--host", "y"], "--host and --bind_all exclude one another"),
         (["x", "--port", "many"], "--port many: a port is a number from 0 to 65535"),
         (["x", "--memory", "lots"], "--memory lots: write for example 512M or 4G"),

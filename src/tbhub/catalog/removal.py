@@ -16,6 +16,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 
 from sqlalchemy import Connection, delete, select
 
@@ -23,6 +24,8 @@ from tbhub.api.models import Deleted
 from tbhub.database.rows import chunks, insert_new
 from tbhub.database.tables import forgotten, logdirs, runs
 from tbhub.events.names import is_event_file
+
+_LISTED = 10
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,14 @@ class Plan:
     def bytes(self) -> int:
         """How large they are together."""
         return sum(folder.bytes for folder in self.folders)
+
+    def others(self) -> Iterator[str]:
+        """The files that are no event files; what is no Unicode in their names is escaped."""
+        for folder in self.folders:
+            for name in folder.names:
+                if not is_event_file(name):
+                    path = os.path.join(folder.path, name)
+                    yield path.encode(errors="backslashreplace").decode()
 
 
 def plan(folders: Iterable[RunFolder]) -> Plan:
@@ -149,6 +160,8 @@ def delete_runs(
         bytes=planned.bytes,
         dry_run=dry_run,
         problems=planned.problems,
+        other_files=sum(1 for _ in planned.others()),
+        others=list(islice(planned.others(), _LISTED)),
     )
 
 

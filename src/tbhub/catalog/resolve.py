@@ -1,9 +1,9 @@
 """From what a selector says to the runs there are.
 
-A term that names nothing is an error, and so is a name that two workspaces know. What the caller
-may not see does not exist: not for numbers, not for names, and not for paths, which would otherwise
-be a way around. Archived runs stay out unless they are named one by one, by number, name or
-location, or the filter speaks of ``archived``.
+A term that names nothing is an error, and so is a name that two workspaces know; but a board may
+be of a place that holds no run yet. What the caller may not see does not exist: not for numbers,
+not for names, and not for paths, which would otherwise be a way around. Archived runs stay out
+unless they are named one by one, by number, name or location, or the filter speaks of ``archived``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def resolve(
     )
     if not selection and not numbers:
         return Resolved()
-    scope = find_scope(connection, selection, visible, numbers)
+    scope = find_scope(connection, selection, visible, numbers, empty_places=True)
     wanted = ids_of(selection, scope.clause, wide=scope.wide).limit(selection.limit)
     found: tuple[int, ...] = tuple(connection.scalars(wanted))
     there = set(found)
@@ -128,21 +128,24 @@ def find_scope(
     more: Iterable[Term] = (),
     *,
     archived: bool = False,
+    empty_places: bool = False,
 ) -> Scope:
     """Looks up every term; the clause is about `runs` and holds for what the caller may see.
 
     Args:
         archived: With runs that were put away, even if the filter does not speak of them.
+        empty_places: A place may be named that holds no run: a board waits for one.
     """
     terms = (*selection.terms, *more) or (All(),)
     archived = archived or Column("archived") in selection.fields()
-    return _Lookup(connection, visible).scope(terms, archived)
+    return _Lookup(connection, visible, empty_places).scope(terms, archived)
 
 
 @dataclass
 class _Lookup:
     connection: Connection
     visible: frozenset[int] | None
+    empty_places: bool
     # Clauses of runs named one by one, and of all others.
     named: list[Clause] = field(default_factory=list)
     wide: list[Clause] = field(default_factory=list)
@@ -310,8 +313,8 @@ class _Lookup:
                 if self._any(and_(self._seen(runs), or_(at, below))):
                     self.named.append(at)
                     self.wide.append(below)
-                elif self._is_hidden(places):
-                    self.unknown.append(("run", term))
+                elif not self.empty_places or self._is_hidden(places):
+                    self.unknown.append(("run at or below", term))
                 else:
                     uris[places[0]] = None
         return tuple(uris)

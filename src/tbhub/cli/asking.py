@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from tbhub.cli.text import count, size
+from tbhub.cli.text import count, duration, is_text, plain, size
 
 if TYPE_CHECKING:
-    from tbhub.api.models import Board, Deleted
+    from pydantic import BaseModel
+
+    from tbhub.api.models import Board, Deleted, Run
     from tbhub.client.hub import Hub
 
+Model = TypeVar("Model", bound="BaseModel")
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
+NAMED = 5  # of what is to go
 
 
 class Refused(Exception):  # noqa: N818
@@ -32,9 +36,27 @@ def connect() -> Hub:
 
 def find(hub: Hub, board: str) -> Board:
     """A board by its id, a unique prefix of that, or its name."""
+    from tbhub.api.problems import NotFound
     from tbhub.client.find import find_board
 
+    if not is_text(board):
+        raise NotFound(f"There is no board {plain(board)}.")
     return hub.do(find_board(board))
+
+
+def expiring(model: type[Model], expires: str | None, **fields: object) -> Model:
+    """A request with the time of ``--expires``.
+
+    Raises:
+        ValueError: That is none, or cannot be.
+    """
+    from tbhub.api.problems import BadRequest
+    from tbhub.client.calls import build
+
+    try:
+        return build(model, expires_in=None if expires is None else duration(expires), **fields)
+    except BadRequest as error:
+        raise ValueError(error.message.replace("expires_in", "--expires")) from None
 
 
 def selector(words: Iterable[str] | None) -> str:
@@ -55,8 +77,11 @@ def selector(words: Iterable[str] | None) -> str:
     return absolute_paths(" ".join(found))
 
 
-def confirm(question: str, yes: bool) -> None:
+def confirm(question: str, yes: bool, about: Sequence[str] = ()) -> None:
     """Asks before something that cannot be undone.
+
+    Args:
+        about: Lines that say more, shown before the question.
 
     Raises:
         Refused: The answer is not yes.
@@ -65,7 +90,10 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise ValueError(f"{question} There is no terminal to answer on: say --yes")
+        refusal = f"{question} There is no terminal to answer on: say --yes"
+        raise ValueError("\n".join([refusal, *about]))
+    for line in about:
+        print(line, file=sys.stderr)
     if not typer.confirm(question, err=True):
         raise Refused
 
@@ -79,6 +107,22 @@ def in_words(deleted: Deleted) -> str:
     if deleted.files:
         parts.append(f"{count(deleted.files, 'file')} ({size(deleted.bytes)})")
     return ", ".join(parts)
+
+
+def what_goes(deleted: Deleted, runs: Iterable[Run]) -> list[str]:
+    """The first of the runs that a deletion removes, and of the files that are no event files."""
+    lines = []
+    if names := [f"{run.name} ({run.path})" for run in runs]:
+        lines.append(f"runs: {_and_more(names, deleted.runs)}")
+    if deleted.others:
+        others = _and_more(deleted.others[:NAMED], deleted.other_files)
+        lines.append(f"with files that are no event files: {others}")
+    return lines
+
+
+def _and_more(names: Sequence[str], total: int) -> str:
+    more = total - len(names)
+    return plain(", ".join(names)) + (f" and {more:,} more" if more > 0 else "")
 
 
 def read_secret(prompt: str, from_stdin: bool, option: str, *, twice: bool = False) -> str:

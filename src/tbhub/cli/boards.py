@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tbhub.cli.asking import connect, find, open_browser, selector
-from tbhub.cli.completion import BoardArgument, complete_boards
+from tbhub.cli.completion import BoardArgument, complete_boards, complete_selectors
 from tbhub.cli.tables import Column, Csv, Json, Output, Quiet, print_json, show
 from tbhub.cli.text import clock, count, duration, plain, span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tbhub.api.models import Board
 
 _SHOWN = 100
+# After boards whose pages show nothing any more.
+_NEXT_STEPS = {
+    "TERMINATED": "`tbhub start` makes another",
+    "FAILED": "`tbhub restart {id}` starts it again",
+}
 
 
 def list_boards(
@@ -25,6 +32,17 @@ def list_boards(
         bool, typer.Option("-a", "--all", help="Everybody's, not only your own.")
     ] = False,
     live: Annotated[bool, typer.Option("--live", help="Only those that have not ended.")] = False,
+    states: Annotated[
+        list[str] | None,
+        typer.Option("--state", metavar="STATE", help="Only those in it; repeat for several."),
+    ] = None,
+    sort_by: Annotated[
+        str | None,
+        typer.Option("--sort-by", metavar="COLUMN", help="Sort by a column: `state`, `idle`, …"),
+    ] = None,
+    order_by: Annotated[
+        Literal["asc", "desc"], typer.Option("--order-by", help="Which end of it comes first.")
+    ] = "asc",
     limit: Annotated[
         int | None,
         typer.Option(
@@ -39,6 +57,7 @@ def list_boards(
 
     - `tbhub list` your boards, those that have ended included
     - `tbhub list -a --live` everybody's that are up, as far as you may see them
+    - `tbhub list --state running --sort-by idle --order-by desc`
     - `tbhub kill $(tbhub list -q --live)` ends all of yours
 
     IDLE is how long nobody has looked at a board. EXIT STATUS says why one ended and its exit code:
@@ -50,8 +69,17 @@ def list_boards(
     output = Output(as_json, as_csv, quiet)
     if limit is None and output.is_table:
         limit = _SHOWN
+    wanted = frozenset(map(_state, states or ()))
+    order = None if sort_by is None else _order(sort_by)
+    is_whole = not wanted and order is None  # what comes first is known when all are
     with connect() as hub:
-        boards = hub.do(every_board(everyone=everyone, live=live, limit=limit or None))
+        boards = hub.do(
+            every_board(everyone=everyone, live=live, limit=limit or None if is_whole else None)
+        )
+    boards = [board for board in boards if not wanted or board.state in wanted]
+    if order is not None:
+        boards.sort(key=order, reverse=order_by == "desc")
+    boards = boards[: limit or None]
     now = datetime.now(UTC)
     columns: list[Column[Board]] = [
         Column("ID", lambda board: board.id, narrow=lambda board: board.id[:8]),
@@ -72,7 +100,8 @@ def list_boards(
         nothing="no boards; `tbhub start` makes one",
     )
     if limit and len(boards) == limit and output.is_table:
-        print(f"the newest {limit:,}; --limit 0 lists all", file=sys.stderr)
+        first = "newest" if order is None else "first"
+        print(f"the {first} {limit:,}; --limit 0 lists all", file=sys.stderr)
 
 
 def open_board(
@@ -86,10 +115,12 @@ def open_board(
     - `tbhub open rarely-cute-otter`
     - `tbhub open aab4 --no-browser`
 
-    A stopped board starts again when its page is visited.
+    A stopped board starts again when its page is visited. One that has failed or ended for good is
+    not opened: it says why, and what to do.
     """
     with connect() as hub:
         found = find(hub, board)
+        _insist_on_life(found)
         print(found.url)
         if browser:
             open_browser(found.url, hub.connection.token, hub.connection.home)
@@ -116,7 +147,11 @@ def add(
     ],
     runs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SELECTOR]...", help="Runs; see `tbhub runs --help`."),
+        typer.Argument(
+            metavar="[SELECTOR]...",
+            help="Runs; see `tbhub runs --help`.",
+            autocompletion=complete_selectors,
+        ),
     ] = None,
     experiment: Annotated[
         str | None,
@@ -151,7 +186,12 @@ def add(
 def remove(
     board: BoardArgument,
     runs: Annotated[
-        list[str], typer.Argument(metavar="SELECTOR", help="Runs; see `tbhub runs --help`.")
+        list[str],
+        typer.Argument(
+            metavar="SELECTOR",
+            help="Runs; see `tbhub runs --help`.",
+            autocompletion=complete_selectors,
+        ),
     ],
 ) -> None:
     """Take runs out of a board; the runs themselves stay.
@@ -177,6 +217,17 @@ def extend(
         changed = hub.change_board(find(hub, board).id, build(BoardChange, extend=seconds))
     end = f"ends at {clock(changed.deadline)}" if changed.deadline else "has no time to end at"
     print(f"TensorBoard ({plain(changed.name)}) {end}")
+
+
+def _insist_on_life(board: Board) -> None:
+    """Refuses a board whose page would show nothing."""
+    from tbhub.client.errors import UnexpectedStatusException
+    from tbhub.client.tensorboard import ending
+
+    if board.state not in _NEXT_STEPS:
+        return
+    advice = _NEXT_STEPS[board.state].format(id=board.id[:8])
+    raise UnexpectedStatusException(f"{ending(board).removesuffix('.')}; {advice}", board.state)
 
 
 def _register(place: str, experiment: str | None, workspace: str | None, watch: bool) -> None:
@@ -211,6 +262,23 @@ def _change_runs(board: str, words: list[str], *, is_more: bool) -> None:
     print(f"TensorBoard ({plain(changed.name)}) shows {count(changed.runs, 'run')}")
 
 
+def _state(text: str) -> str:
+    from tbhub.api.models import State
+
+    found = text.strip().upper()
+    if found not in State.__members__:
+        raise ValueError(f"--state {text}: there are {', '.join(State)}")
+    return found
+
+
+def _order(column: str) -> Callable[[Board], Any]:
+    """What boards are sorted by; columns are named as in the table or in CSV."""
+    name = column.strip().lower().replace(" ", "_").replace("-", "_")
+    if name not in _ORDERS:
+        raise ValueError(f"--sort-by {column}: there are {', '.join(_ORDERS)}")
+    return _ORDERS[name]
+
+
 def _otherwise_named(board: Board) -> str:
     """What is shown where neither an experiment nor a run was named: a place, a filter."""
     return "" if board.experiments else board.selector
@@ -230,3 +298,17 @@ def _exit_status(board: Board) -> str:
     if not board.reason:
         return ""
     return board.reason if board.exit_code is None else f"{board.reason} ({board.exit_code})"
+
+
+_ORDERS: dict[str, Callable[[Board], Any]] = {
+    "id": lambda board: board.id,
+    "owner": lambda board: board.owner,
+    "description": lambda board: board.name.casefold(),
+    "state": lambda board: board.state.value,
+    "experiments": lambda board: board.experiments,
+    "trials": lambda board: board.trials,
+    "created": lambda board: board.created,
+    # Those that have ended are not idle; they come first.
+    "idle": lambda board: (not board.ended, -board.active.timestamp()),
+    "exit_status": _exit_status,
+}

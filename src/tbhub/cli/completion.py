@@ -1,11 +1,24 @@
-"""What a shell offers after TAB: boards, by asking the hub; nothing where none answers."""
+"""What a shell offers after TAB: boards, experiments and runs, by asking the hub.
+
+Nothing where none answers: a shell is no place for complaints, nor to wait for long.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from tbhub.api.models import Run
+    from tbhub.client.hub import Hub
+
+_TIMEOUT = 2.0
+_OFFERED = 100
+_EXPERIMENT = "exp:"
 
 
 def complete_boards(incomplete: str) -> list[tuple[str, str]]:
@@ -13,21 +26,87 @@ def complete_boards(incomplete: str) -> list[tuple[str, str]]:
     try:
         from tbhub.client.hub import Hub
 
-        with Hub(timeout=2.0) as hub:
-            boards = hub.boards(limit=100).boards
-    except Exception:  # a shell is no place for complaints
+        with Hub(timeout=_TIMEOUT) as hub:
+            boards = hub.boards(limit=_OFFERED).boards
+    except Exception:
         return []
     found = []
     for board in boards:
         about = f"{board.name}, {board.state}"
         fits = board.name.startswith(incomplete)
-        # A shell takes what it is offered as it stands: it must not be more than a word there.
-        is_word = shlex.quote(board.name) == board.name
+        is_word = _is_word(board.name)
         if fits and is_word:
             found.append((board.name, board.state.value))
         if (incomplete and board.id.startswith(incomplete)) or (fits and not is_word):
             found.append((board.id, about if about.isprintable() else board.state.value))
     return found
+
+
+def complete_experiments(incomplete: str) -> list[tuple[str, str]]:
+    """Names of experiments that begin like this."""
+    try:
+        from tbhub.client.hub import Hub
+
+        with Hub(timeout=_TIMEOUT) as hub:
+            found = _experiments(hub, incomplete)
+    except Exception:
+        return []
+    return [(name, number) for name, number in found if _is_word(name)]
+
+
+def complete_selectors(incomplete: str) -> list[tuple[str, str]]:
+    """Experiments and runs that begin like this, as selectors name them."""
+    try:
+        from tbhub.catalog.selection import ExperimentName, RunName
+        from tbhub.client.hub import Hub
+
+        cut = _cut_off()
+        word = cut + incomplete
+        found: list[tuple[str, str]] = []
+        with Hub(timeout=_TIMEOUT) as hub:
+            if word.startswith(_EXPERIMENT):
+                names = _experiments(hub, word.removeprefix(_EXPERIMENT))
+            else:
+                names = _experiments(hub, "") if _EXPERIMENT.startswith(word) else []
+                found = [(str(RunName(run.name)), run.path) for run in _runs(hub, word)]
+        found += [(str(ExperimentName(name)), number) for name, number in names]
+    except Exception:
+        return []
+    return [
+        (each.removeprefix(cut), about if about.isprintable() else "")
+        for each, about in found
+        if _is_word(each)
+    ]
+
+
+def _experiments(hub: Hub, beginning: str) -> list[tuple[str, str]]:
+    """Names and numbers."""
+    found = hub.experiments(beginning, limit=_OFFERED).experiments
+    return [
+        (each.name, f"experiment {each.id}") for each in found if each.name.startswith(beginning)
+    ]
+
+
+def _runs(hub: Hub, beginning: str) -> list[Run]:
+    from tbhub.api.problems import NotFound
+
+    if beginning and not re.fullmatch(r"[\w.-]+", beginning):
+        return []  # a path, a filter
+    try:
+        return hub.runs(f"{beginning}*" if beginning else "", limit=_OFFERED, metrics=False).runs
+    except NotFound:
+        return []
+
+
+def _is_word(text: str) -> bool:
+    """A shell takes what it is offered as it stands: it must not be more than a word there."""
+    return shlex.quote(text) == text
+
+
+def _cut_off() -> str:
+    """What bash has taken off the word: to it a colon begins another one."""
+    before = os.environ.get("COMP_WORDS", "").split()[: int(os.environ.get("COMP_CWORD", "0"))]
+    return _EXPERIMENT if before[-2:] == [_EXPERIMENT[:-1], ":"] else ""
 
 
 BoardArgument = Annotated[

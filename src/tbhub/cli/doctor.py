@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tbhub.client.hub import Hub
 
 _MARKS = {"ok": "✓", "info": "·", "warning": "!", "error": "✗"}
+_LOST_DATA = "damaged records"  # a warning of the hub's: the rest of the board is well
 _SLOW = 0.5
 _SKEW = 60.0
 
@@ -43,7 +44,8 @@ def doctor(
       missing or may not be read, logs that are not flushed, steps that go back, damaged records,
       clocks that differ
 
-    Exits with 1 when something is wrong.
+    Exits with 1 when something is wrong: after an error (✗), and where records are damaged. Other
+    warnings (!) may pass by themselves.
     """
     from tbhub.client.hub import Hub
 
@@ -60,13 +62,13 @@ def doctor(
             print(f"{_MARKS[each.level]} {plain(each.subject)}: {plain(each.text)}")
             if each.advice:
                 print(f"    {plain(each.advice)}")
-    if any(each.level == "error" for each in found):
+    if any(each.level == "error" or each.subject == _LOST_DATA for each in found):
         raise typer.Exit(1)
 
 
 def _connection(hub: Hub) -> Iterator[Finding]:
     """What can be seen from here; an error that ends it comes last."""
-    from tbhub.api.models import Finding
+    from tbhub.api.models import Finding, State
     from tbhub.client import logins
     from tbhub.errors import TbhubError
 
@@ -113,11 +115,14 @@ def _connection(hub: Hub) -> Iterator[Finding]:
         )
     if status.home is not None:  # which only admins are told, as they are of hosts
         running = [host for host in status.hosts if host.state == "running"]
+        # Where each board has a host of its own there is none before the first board.
+        wanted = status.hosts or status.boards.get(State.QUEUED)
+        is_well = bool(running or not wanted)
         yield Finding(
-            level="ok" if running else "warning",
+            level="ok" if is_well else "warning",
             subject="hosts",
-            text=f"{len(running)} of {len(status.hosts)} run",
-            advice="" if running else "boards cannot start; the hub's log tells why",
+            text=f"{len(running)} of {len(status.hosts)} run" if wanted else "no board needs one",
+            advice="" if is_well else "boards cannot start; the hub's log tells why",
         )
     if not status.runs:
         yield Finding(

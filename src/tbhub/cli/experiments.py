@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tbhub.cli.asking import Yes, confirm, connect, in_words
+from tbhub.cli.asking import NAMED, Yes, confirm, connect, in_words, what_goes
+from tbhub.cli.completion import complete_experiments
 from tbhub.cli.groups import group
-from tbhub.cli.runs import report_deleted
+from tbhub.cli.runs import Files, report_deleted
 from tbhub.cli.tables import Column, Csv, Json, Output, Quiet, show
 from tbhub.cli.text import plain
 
 if TYPE_CHECKING:
     from tbhub.api.models import Experiment
+    from tbhub.client.hub import Hub
 
 _SHOWN = 100
 _ABOUT = """
@@ -23,10 +25,19 @@ List experiments, and change or delete them.
 - `tbhub experiments`
 - `tbhub experiments mnist` those whose name contains it
 - `tbhub experiments delete 7 --files`
+
+An experiment is named by its number or its name.
 """
 
 app = group(_ABOUT)
-Number = Annotated[int, typer.Argument(metavar="ID", min=1, help="The experiment's number.")]
+Named = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="An experiment: its number or name.",
+        autocompletion=complete_experiments,
+    ),
+]
 
 
 @app.command("list")
@@ -83,7 +94,7 @@ def list_experiments(
 
 @app.command("edit")
 def edit(
-    number: Number,
+    experiment: Named,
     note: Annotated[str | None, typer.Option("--note", help="A note; empty: none.")] = None,
     archived: Annotated[
         bool | None, typer.Option("--archive/--unarchive", help="Put it away, or take it back.")
@@ -101,35 +112,59 @@ def edit(
     if not change.model_fields_set:
         raise ValueError("say what to change: --note, --archive, --unarchive")
     with connect() as hub:
-        changed = hub.change_experiment(number, change)
+        changed = hub.change_experiment(_one(hub, experiment).id, change)
     print(f"changed experiment {changed.id} ({plain(changed.name)})")
 
 
 @app.command("delete")
 def delete(
-    number: Number,
-    files: Annotated[
-        bool, typer.Option("--files/--keep-files", help="Delete the files of its runs, too.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell how much it would be.")
-    ] = False,
+    experiment: Named,
+    files: Files = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what it would be.")] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Delete an experiment with its runs; asks first. Files stay unless told otherwise.
 
     - `tbhub experiments delete 7 --dry-run`
-    - `tbhub experiments delete 7 --files`
+    - `tbhub experiments delete mnist --files`
 
-    Exactly what it names is deleted: experiment 1 is not 10.
+    Exactly what it names is deleted: experiment 1 is not 10. With --files everything in the
+    directories of its runs goes, checkpoints too. Runs whose files stay are forgotten all the same:
+    the hub does not find them again until `tbhub add PATH`.
     """
     with connect() as hub:
-        name = plain(hub.experiment(number).name)
-        planned = hub.delete_experiment(number, files=files, dry_run=True)
+        found = _one(hub, experiment)
+        first = hub.runs(f"exp:{found.id}", limit=NAMED, metrics=False, archived=True).runs
+        planned = hub.delete_experiment(found.id, files=files, dry_run=True)
+        about = what_goes(planned, first)
         done = planned
         if not dry_run:
-            kept = "" if files else "; the files stay"
-            confirm(f"Delete experiment {number} ({name}): {in_words(planned)}{kept}?", yes)
-            done = hub.delete_experiment(number, files=files)
-    report_deleted(done.model_dump(mode="json"), in_words(done), as_json)
+            what = f"experiment {found.id} ({plain(found.name)}): {in_words(planned)}"
+            confirm(f"Delete {what}{'' if files else '; the files stay'}?", yes, about)
+            done = hub.delete_experiment(found.id, files=files)
+    report_deleted(done, about, as_json)
+
+
+def _one(hub: Hub, experiment: str) -> Experiment:
+    """An experiment by its number or its whole name, with or without the ``exp:`` of selectors."""
+    from tbhub.api.problems import Ambiguous, NotFound
+    from tbhub.client.calls import experiments
+    from tbhub.client.find import pages
+
+    name = experiment.removeprefix("exp:")
+    if name.isascii() and name.isdigit():
+        return hub.experiment(int(name))
+    alike: list[Experiment] = hub.do(
+        pages(
+            lambda size, offset: experiments(name, limit=size, offset=offset, archived=True),
+            lambda page: (page.experiments, page.total),
+        )
+    )
+    found = [each for each in alike if each.name == name]
+    if not found:
+        raise NotFound(f"There is no experiment {name}.")
+    if len(found) > 1:
+        matches = [{"id": each.id, "name": f"{each.workspace}/{each.name}"} for each in found]
+        raise Ambiguous(f"{name!r} names {len(found):,} experiments; give one", matches=matches)
+    return found[0]

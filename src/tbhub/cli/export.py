@@ -331,7 +331,8 @@ def _output(file: Path | None) -> Iterator[BinaryIO]:
         with _stdout() if file is None else _file(file) as stream:
             yield stream
     except OSError as error:
-        if error.errno is not None and error.filename is None:
+        is_ours = file is not None and error.filename == _temporary(file)
+        if error.errno is not None and (error.filename is None or is_ours):
             error.filename = "standard output" if file is None else str(file)
         raise
 
@@ -356,8 +357,7 @@ def _file(file: Path) -> Iterator[BinaryIO]:
         with open(file, "wb", _BUFFER) as stream, compress(stream) as packed:
             yield packed
         return
-    target = os.path.realpath(file)
-    temporary = f"{target}.{os.getpid()}.tmp"
+    target, temporary = os.path.realpath(file), _temporary(file)
     try:
         with open(temporary, "xb", _BUFFER) as stream, compress(stream) as packed:
             yield packed
@@ -366,6 +366,11 @@ def _file(file: Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def _temporary(file: Path) -> str:
+    """What a file is called while it is being written."""
+    return f"{os.path.realpath(file)}.{os.getpid()}.tmp"
 
 
 @contextlib.contextmanager

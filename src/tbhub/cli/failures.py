@@ -83,6 +83,8 @@ def _text(error: Exception) -> str:
 
     if not isinstance(error, TbhubError | OSError | ValueError):
         return f"a fault of tbhub: {error!r}; TBHUB_DEBUG=1 shows where"
+    if isinstance(error, UnicodeEncodeError):
+        return "what was given holds bytes that are no text in UTF-8"
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error).strip() or type(error).__name__

@@ -51,7 +51,7 @@ def login(
         )
     _warn_of_plain_text(address)
     if token_stdin:
-        token = read_secret("Token", True, "--token-stdin")
+        token = read_secret("Token", True, "--token-stdin").strip()
     else:
         name = user or _ask_name()
         password = read_secret("Password", password_stdin, "--password-stdin")

@@ -27,6 +27,7 @@ class _Command:
     Args:
         panel: Under what it is listed.
         many: Options that take all the words that follow.
+        numeric: Those of them that take only numbers.
     """
 
     panel: str
@@ -34,6 +35,7 @@ class _Command:
     function: str = "app"
     hidden: bool = False
     many: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
 
 
 _COMMANDS = {
@@ -43,7 +45,13 @@ _COMMANDS = {
     "hosts": _Command("Hub", "hosts"),
     "login": _Command("Hub", "login", "login"),
     "logout": _Command("Hub", "login", "logout"),
-    "start": _Command("Boards", "start", "start", many=("-t", "--trial-ids", "--runs")),
+    "start": _Command(
+        "Boards",
+        "start",
+        "start",
+        many=("-t", "--trial-ids", "--runs"),
+        numeric=("-t", "--trial-ids"),
+    ),
     "list": _Command("Boards", "boards", "list_boards"),
     "ls": _Command("Boards", "boards", "list_boards", hidden=True),
     "open": _Command("Boards", "boards", "open_board"),
@@ -91,7 +99,8 @@ def command_line(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name, rich_help_panel=command.panel)
         else:
-            kind = taking_many(command.many) if command.many else TyperCommand
+            many, numeric = command.many, command.numeric
+            kind = taking_many(many, numeric) if many else TyperCommand
             app.command(name, cls=kind, hidden=command.hidden, rich_help_panel=command.panel)(found)
     return app
 

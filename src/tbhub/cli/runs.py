@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tbhub.cli.asking import Yes, confirm, connect, in_words, selector
+from tbhub.cli.asking import NAMED, Yes, confirm, connect, in_words, selector, what_goes
+from tbhub.cli.completion import complete_selectors
 from tbhub.cli.groups import group
 from tbhub.cli.tables import Column, Csv, Json, Output, Quiet, print_json, print_pairs, show
-from tbhub.cli.text import plain
+from tbhub.cli.text import count, plain
 
 if TYPE_CHECKING:
-    from tbhub.api.models import Run
+    from collections.abc import Iterable
 
+    from tbhub.api.models import Deleted, Run
+
+Files = Annotated[
+    bool,
+    typer.Option("--files/--keep-files", help="Delete all files in the runs' directories, too."),
+]
 _SHOWN = 100
 _MOST_METRICS = 3
 
@@ -47,7 +54,10 @@ app = group(_ABOUT)
 @app.command("list")
 def list_runs(
     select: Annotated[
-        list[str] | None, typer.Argument(metavar="SELECTOR", help="Which; all unless given.")
+        list[str] | None,
+        typer.Argument(
+            metavar="SELECTOR", help="Which; all unless given.", autocompletion=complete_selectors
+        ),
     ] = None,
     limit: Annotated[
         int | None,
@@ -124,7 +134,8 @@ def show_run(
     for tag, metric in found.metrics.items():
         last = "NaN" if metric.last is None else f"{metric.last:.6g}"
         ends = "" if metric.min is None else f", from {metric.min:.6g} to {metric.max:.6g}"
-        print(f"  {plain(tag)}: {last} at step {metric.last_step:,}{ends}, {metric.count:,} points")
+        points = count(metric.count, "point")
+        print(f"  {plain(tag)}: {last} at step {metric.last_step:,}{ends}, {points}")
 
 
 @app.command("edit")
@@ -158,45 +169,68 @@ def edit(
 
 @app.command("delete")
 def delete(
-    select: Annotated[list[str], typer.Argument(metavar="SELECTOR", help="Which.")],
-    files: Annotated[
-        bool, typer.Option("--files/--keep-files", help="Delete their files, too.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell how much it would be.")
-    ] = False,
+    select: Annotated[
+        list[str],
+        typer.Argument(metavar="SELECTOR", help="Which.", autocompletion=complete_selectors),
+    ],
+    files: Files = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what it would be.")] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Delete runs; asks first. Files stay unless told otherwise.
 
     - `tbhub runs delete run7 --dry-run`
+    - `tbhub runs delete trial:12 exp:mnist` a run by number, and the runs of an experiment
     - `tbhub runs delete "where status=failed and updated < 30d" --files`
 
-    A run whose files stay below a log directory of the hub will be found there again.
+    With --files everything in their directories goes, checkpoints too. A run whose files stay is
+    forgotten all the same: the hub does not find it again until `tbhub add PATH`.
     """
     chosen = selector(select)
+    _refuse_bare_numbers(chosen)
     with connect() as hub:
+        first = hub.runs(chosen, limit=NAMED, metrics=False).runs
         planned = hub.delete_runs(chosen, files=files, dry_run=True)
+        about = what_goes(planned, first)
         done = planned
         if not dry_run:
-            confirm(f"Delete {in_words(planned)}{'' if files else '; their files stay'}?", yes)
+            stay = "" if files else "; their files stay"
+            confirm(f"Delete {in_words(planned)}{stay}?", yes, about)
             done = hub.delete_runs(chosen, files=files)
-    report_deleted(done.model_dump(mode="json"), in_words(done), as_json)
+    report_deleted(done, about, as_json)
 
 
-def report_deleted(deleted: dict[str, object], words: str, as_json: bool) -> None:
-    """Tells what a deletion did, and what it could not do."""
+def report_deleted(deleted: Deleted, about: Iterable[str], as_json: bool) -> None:
+    """Tells what a deletion did, and what it could not do.
+
+    Args:
+        about: Lines on what would go, for who only asks.
+    """
     if as_json:
-        print_json(deleted)
+        print_json(deleted.model_dump(mode="json"))
     else:
-        print(f"{'would delete' if deleted['dry_run'] else 'deleted'} {words}")
-    problems = deleted["problems"]
-    assert isinstance(problems, list)
-    if problems:
-        for problem in problems:
+        print(f"{'would delete' if deleted.dry_run else 'deleted'} {in_words(deleted)}")
+        for line in about if deleted.dry_run else ():
+            print(f"  {line}")
+    if deleted.problems:
+        for problem in deleted.problems:
             print(f"tbhub: {plain(problem)}", file=sys.stderr)
         raise typer.Exit(2)
+
+
+def _refuse_bare_numbers(chosen: str) -> None:
+    """A number is an experiment in a selector and a run to `show` and `edit`: no way to delete."""
+    from tbhub.catalog.selection import ExperimentNumber
+    from tbhub.catalog.selectors import parse
+
+    for term in parse(chosen).terms:
+        if isinstance(term, ExperimentNumber) and ":" not in term.typed:
+            home = f"{term.workspace}/" if term.workspace else ""
+            raise ValueError(
+                f"{term.typed} may be a run or an experiment: to delete the run write "
+                f"{home}trial:{term.number}, for all runs of the experiment {home}exp:{term.number}"
+            )
 
 
 def _one(run: str) -> Run:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tbhub.cli.asking import connect, find
+from tbhub.cli.asking import connect, expiring, find
 from tbhub.cli.completion import BoardArgument
 from tbhub.cli.tables import Column, Csv, Json, Output, Quiet, show
-from tbhub.cli.text import clock, duration
+from tbhub.cli.text import clock
 
 if TYPE_CHECKING:
     from tbhub.api.models import Share
@@ -41,7 +41,6 @@ def share(
     The link is shown this once. It needs no login, and cannot change anything.
     """
     from tbhub.api.models import NewShare
-    from tbhub.client.calls import build
 
     output = Output(as_json, as_csv, quiet)
     if show_all and revoke is not None:
@@ -53,7 +52,7 @@ def share(
             print(f"revoked {revoke}")
             return
         if not show_all:
-            made = hub.share(found, build(NewShare, expires_in=duration(expires)))
+            made = hub.share(found, expiring(NewShare, expires))
             print(made.url)
             print(f"good until {clock(made.expires)}", file=sys.stderr)
             return

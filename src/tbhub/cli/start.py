@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tbhub.cli.asking import connect, open_browser, selector
+from tbhub.cli.completion import complete_selectors
 from tbhub.cli.text import duration, plain
 
 if TYPE_CHECKING:
@@ -27,13 +28,12 @@ def start(
         typer.Argument(
             metavar="SELECTOR",
             help="What to show: experiments by number, runs, paths, URIs, filters.",
+            autocompletion=complete_selectors,
         ),
     ] = None,
     trial_ids: Annotated[
-        list[int] | None,
-        typer.Option(
-            "-t", "--trial-ids", metavar="ID…", min=1, help="Runs by number, besides the rest."
-        ),
+        list[str] | None,
+        typer.Option("-t", "--trial-ids", metavar="ID…", help="Runs by number, besides the rest."),
     ] = None,
     runs: Annotated[
         list[str] | None, typer.Option("--runs", metavar="SELECTOR…", help="The same as SELECTOR.")
@@ -134,12 +134,13 @@ def start(
     from tbhub.client.calls import build
 
     words = [*(what or []), *(runs or [])]
-    if not words and not trial_ids:
+    trials = _numbers(trial_ids or [])
+    if not words and not trials:
         raise ValueError("say what to show: tbhub start 7, tbhub start ./runs, tbhub start all")
     new = build(
         NewBoard,
         runs=selector(words),
-        trials=trial_ids,
+        trials=trials or None,
         name=name,
         key=key,
         reuse=reuse,
@@ -160,6 +161,8 @@ def start(
     patience = duration(timeout)
     with connect() as hub:
         board = _create(hub, new, words)
+        if key is not None:
+            _tell_if_other(board, new)
         if detach:
             print(board.id, flush=True)
         else:
@@ -185,6 +188,24 @@ def _create(hub: Hub, new: NewBoard, words: list[str]) -> Board:
         raise NotFound(
             f"{error.message.removesuffix('.')}; for the directory write ./{path}", **error.details
         ) from None
+
+
+def _tell_if_other(board: Board, new: NewBoard) -> None:
+    """Says so where the board of a key is another one than was asked for."""
+    from tbhub.catalog.selectors import parse
+
+    asked = str(parse(new.runs)) if new.runs.strip() else ""
+    # Runs of an experiment that is shown are not named again.
+    has_trials = bool(board.experiments) or set(new.trials) <= set(board.trials)
+    if (asked, new.options) == (board.selector, board.options) and has_trials:
+        return
+    shows = board.selector or " ".join(f"trial:{number}" for number in board.trials)
+    shows = shows or " ".join(board.uris)
+    print(
+        f"tbhub: the board of the key {plain(new.key)} was there already: it shows {plain(shows)}, "
+        "with its own options, not what was asked for now",
+        file=sys.stderr,
+    )
 
 
 def _wait(hub: Hub, board: Board, patience: float, *, silent: bool) -> Board:
@@ -229,6 +250,18 @@ class _Telling:
             between = " " if line.text[:1].islower() else ": "
             text = f"TensorBoard ({self._board.name}){between}{line.text}"
             print(plain(text), flush=True, file=sys.stderr if line.level == "error" else None)
+
+
+def _numbers(words: list[str]) -> list[int]:
+    """The runs of ``-t 3 4`` and ``-t 3,4``."""
+    found = [part for word in words for part in word.replace(",", " ").split()]
+    for part in found:
+        if not (part.isascii() and part.isdigit() and int(part)):
+            raise ValueError(
+                f"-t takes the numbers of runs, not {part}: write other things before it, like "
+                "tbhub start exp:vgg -t 3 4"
+            )
+    return [int(part) for part in found]
 
 
 def _seconds(option: str, text: str | None) -> float | None:

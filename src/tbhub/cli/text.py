@@ -18,6 +18,15 @@ def plain(text: object) -> str:
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
 
 
+def is_text(word: str) -> bool:
+    """Whether a word of a command line is UTF-8; other bytes are no name of anything."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def width(text: str) -> int:
     """The columns a text takes."""
     if text.isascii():

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tbhub.cli.asking import connect
+from tbhub.cli.asking import connect, expiring
 from tbhub.cli.groups import group
 from tbhub.cli.tables import Column, Csv, Json, Output, Quiet, print_json, show
-from tbhub.cli.text import clock, duration
+from tbhub.cli.text import clock
 
 if TYPE_CHECKING:
     from tbhub.api.models import Token
@@ -73,10 +73,8 @@ def create(
     - `export TBHUB_TOKEN=$(tbhub tokens create --name notebook)`
     """
     from tbhub.api.models import NewToken
-    from tbhub.client.calls import build
 
-    seconds = duration(expires) if expires else None
-    new = build(NewToken, name=name, scope=scope, expires_in=seconds, user=user)
+    new = expiring(NewToken, expires, name=name, scope=scope, user=user)
     with connect() as hub:
         made = hub.create_token(new)
     if as_json:

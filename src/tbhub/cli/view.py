@@ -146,7 +146,7 @@ def view(
     - `tbhub view runs/ --group-by "all except seed" --hide-grouped`
     """
     given = [*(paths or []), *(logdir or []), *filter(None, (logdir_spec or "").split(","))]
-    if not given:
+    if not given or not all(each.strip() for each in given):
         raise ValueError("give a directory of runs: tbhub view runs/")
     if bind_all and host:
         raise ValueError("--host and --bind_all exclude one another")
