@@ -34,7 +34,7 @@ def row(page: Any, name: str) -> Any:
 
 
 def choose(page: Any, name: str, item: str) -> None:
-    page.get_by_role("button", name=f"What can be done with {name}").click()
+    page.get_by_role("button", name=f"Actions for {name}").click()
     page.get_by_role("menuitem", name=item, exact=True).click()
 
 
@@ -152,7 +152,7 @@ def test_a_link_is_shown_once_and_opens_the_board(
     one = visit(hub)
     page = one.open(f"/board/{short}")
     page.get_by_role("button", name="Share", exact=True).click()
-    page.get_by_role("button", name="Make a link").click()
+    page.get_by_role("button", name="Create link").click()
     page.get_by_text("shown only once").wait_for()
     one.picture("boards-share")
     assert one.axe() == []
@@ -166,7 +166,7 @@ def test_a_link_is_shown_once_and_opens_the_board(
     stranger.close()
     page.get_by_role("button", name="Close").click()
     page.get_by_role("button", name="Share", exact=True).click()
-    page.get_by_text("Links there are").wait_for()
+    page.get_by_text("Links", exact=True).wait_for()
     assert page.get_by_text("?share=").count() == 0
     page.get_by_role("button", name="Revoke").click()
     page.get_by_text("no longer works").wait_for()
@@ -183,7 +183,7 @@ def test_runs_are_added_and_taken_out(hub: HubProcess, visit: Open) -> None:
     page.get_by_text("It shows 4 runs").wait_for()
     one.picture("boards-runs")
     assert one.axe() == []
-    page.get_by_role("button", name=re.compile("^Take run")).first.click()
+    page.get_by_role("button", name=re.compile("^Remove run")).first.click()
     page.get_by_text("It shows 3 runs").wait_for()
     assert hub.json("GET", f"/api/v1/boards/{short}/runs")["total"] == 3
 
@@ -207,9 +207,9 @@ def test_an_end_is_put_off(hub: HubProcess, visit: Open) -> None:
     page = visit(hub).open("/boards")
     row(page, "ends").get_by_text("ends in").wait_for()
     choose(page, "ends", "Extend")
-    page.get_by_label("By how many hours").fill("5")
+    page.get_by_label("Hours to add").fill("5")
     page.get_by_role("dialog").get_by_role("button", name="Extend").click()
-    page.get_by_text("Its end is put off").wait_for()
+    page.get_by_text("Extended.").wait_for()
     assert hub.json("GET", f"/api/v1/boards/{short}")["deadline"] > before
 
 

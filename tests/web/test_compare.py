@@ -76,6 +76,13 @@ def lines(page: Any, tag: str, number: int) -> Any:
     return page.locator(f"[data-tag='{tag}']")
 
 
+def number_of(hub: HubProcess, path: str) -> str:
+    """The number of a run that the hub is about to find."""
+    asked = f"/api/v1/runs?select=where+path={path}"
+    (found,) = eventually(lambda: hub.json("GET", asked)["runs"], "the run was not found")
+    return str(found["id"])
+
+
 def hover(page: Any, chart: Any, across: float = 0.5) -> None:
     box = chart.locator(".u-over").bounding_box()
     page.mouse.move(box["x"] + box["width"] * across, box["y"] + box["height"] * 0.4)
@@ -123,6 +130,8 @@ def test_filters_are_expressions_and_stand_in_the_address(opened: Open) -> None:
     lines(page, "eval/accuracy", 3)
     page.get_by_label("Metrics (regex)").fill("(")
     assert page.get_by_label("Metrics (regex)").get_attribute("aria-invalid") == "true"
+    page.get_by_text("no regular expression yet").wait_for()
+    lines(page, "samples", 3)  # until it is one, all are shown
 
 
 def test_smoothing_axes_and_clipping_redraw(opened: Open) -> None:
@@ -266,3 +275,123 @@ def test_runs_by_a_selector_and_none_at_all(opened: Open) -> None:
     lines(page, "samples", 4)
     page = opened(runs="")
     page.wait_for_selector("text=Choose runs")
+
+
+def test_a_run_that_is_gone_leaves_the_others(opened: Open, hub: HubProcess) -> None:
+    known = [run["id"] for run in hub.wait_for_runs(6) if run["path"].startswith("lr")]
+    page = opened(runs=f"{known[0]},{known[1]},99999", tags="samples")
+    lines(page, "samples", 2)
+    page.get_by_text("Run 99999 is not there any more.").wait_for()
+    page = opened(runs="99998,99999")
+    page.get_by_text("Runs 99998, 99999 are not there any more.").wait_for()
+    page.get_by_role("link", name="Choose runs").wait_for()
+
+
+def test_a_name_hides_and_shows_its_line(opened: Open) -> None:
+    page = opened(tags="samples|accuracy")
+    lines(page, "samples", 6)
+    name = page.get_by_role("list", name="Colours").get_by_role("button", name="lr0.01-s1")
+    colour = "each => getComputedStyle(each.querySelector('.swatch')).backgroundColor"
+    before = name.evaluate(colour)
+    name.click()
+    lines(page, "samples", 5)
+    lines(page, "eval/accuracy", 5)
+    assert name.get_attribute("aria-pressed") == "false"
+    assert "hide=" in page.url
+    page.reload()
+    lines(page, "samples", 5)
+    page.get_by_role("button", name="Show all").click()
+    lines(page, "samples", 6)
+    assert "hide=" not in page.url
+    assert name.evaluate(colour) == before
+
+
+def test_many_runs_are_named_in_a_list(tmp_path: Path, browser: Any) -> None:
+    for number in range(30):
+        with SummaryWriter(tmp_path / "runs" / f"trial{number:02}") as writer:
+            writer.add_scalar("a/loss", number, 0)
+            writer.add_scalar("a/loss", number, 1)
+            writer.add_scalar("b/loss", number, 0)
+            writer.add_scalar("b/loss", number, 1)
+    with HubProcess(tmp_path / "home", auth="none", logdirs=tmp_path / "runs") as hub:
+        ids = ",".join(str(run["id"]) for run in hub.wait_for_runs(30))
+        made = Page(browser)
+        page = made.page
+        page.goto(f"{hub.url}/compare?runs={ids}")
+        lines(page, "a/loss", 30)
+        # Sections of one chart stand side by side.
+        tops = [box.bounding_box()["y"] for box in page.locator("[data-tag]").all()]
+        assert len(tops) == 2
+        assert tops[0] == tops[1]
+        names = page.get_by_role("list", name="Colours")
+        assert names.count() == 0
+        page.get_by_role("button", name="Runs and colours").click()
+        assert names.get_by_role("listitem").count() == 30
+        page.get_by_role("button", name="Hide all").click()
+        page.wait_for_selector("[data-tag='a/loss'] [data-lines='0']")
+        names.get_by_role("button", name="trial07").click()
+        lines(page, "a/loss", 1)
+        hover(page, page.locator("[data-tag='a/loss']"), 0.99)
+        page.wait_for_selector(".tip .row")
+        assert page.locator(".tip .name").all_inner_texts() == ["trial07"]
+        made.context.close()
+        assert made.problems == []
+
+
+def test_what_is_not_finite_is_marked_as_long_as_it_lasts(
+    opened: Open, where: Path, hub: HubProcess
+) -> None:
+    with SummaryWriter(where / "runs" / "late") as writer:
+        for step in range(1000):
+            writer.add_scalar("nan", 1.0 if step >= 600 else math.nan, step)
+    run = number_of(hub, "late")
+    page = opened(runs=run, smooth="0")
+    lines(page, "nan", 1)
+    # Coloured columns in the lowest part of the field: that is where the marks are.
+    script = """() => {
+        const canvas = document.querySelector("[data-tag=nan] canvas");
+        const over = document.querySelector("[data-tag=nan] .u-over");
+        const ratio = devicePixelRatio;
+        const width = over.clientWidth * ratio, height = 10 * ratio;
+        const top = (over.offsetTop + over.clientHeight - 11) * ratio;
+        const context = canvas.getContext("2d");
+        const { data } = context.getImageData(over.offsetLeft * ratio, top, width, height);
+        const found = new Set();
+        for (let at = 0; at < data.length; at += 4) {
+            const isGrey = Math.abs(data[at] - data[at + 2]) < 40;
+            const across = ((at / 4) % width) / width;
+            if (data[at + 3] > 200 && !isGrey) found.add(Math.floor(20 * across));
+        }
+        return [...found].sort((one, other) => one - other);
+    }"""
+    # Twelve of twenty parts, into the next of which the last mark may reach.
+    eventually(lambda: page.evaluate(script)[:12] == list(range(12)), "marks are missing")
+    assert max(page.evaluate(script)) <= 12
+
+
+def test_runs_without_numbers_lead_to_their_images(
+    opened: Open, where: Path, hub: HubProcess
+) -> None:
+    with SummaryWriter(where / "runs" / "pictures") as writer:
+        writer.add_image("grid", np.zeros((3, 8, 8), np.uint8), 1)
+        writer.add_text("note", "text", 1)
+    run = number_of(hub, "pictures")
+    page = opened(runs=run)
+    page.get_by_text("No scalars").wait_for()
+    page.get_by_role("button", name="Images").click()
+    page.wait_for_selector("figure img")
+
+
+def test_moments_are_dates_of_twenty_four_hours(opened: Open) -> None:
+    page = opened(tags="samples", x="wall")
+    chart = lines(page, "samples", 6)
+    hover(page, chart)
+    page.wait_for_selector(".tip .at")
+    assert page.locator(".tip .at").first.inner_text().startswith("2001-09-09 ")
+
+
+def test_the_tools_fit_a_row(opened: Open) -> None:
+    page = opened((1280, 800))
+    lines(page, "samples", 6)
+    tools = page.locator(".tools").first.bounding_box()
+    assert tools["height"] < 40

@@ -28,6 +28,10 @@ def test_a_run_shows_its_curves_and_what_is_known(go: Callable[..., Any], live_r
 def test_the_console_is_live_and_searched(go: Callable[..., Any], live_run: int) -> None:
     page = go(f"/runs/{live_run}/log")
     page.get_by_role("log").get_by_text("waiting").wait_for()
+    green = page.get_by_role("log").locator(".green").first
+    assert green.inner_text().startswith("epoch ")
+    colour = "each => getComputedStyle(each).color"
+    assert green.evaluate(colour) != page.get_by_role("log").evaluate(colour)
     page.get_by_label("Search the console").fill("epoch 7")
     page.locator("mark").first.wait_for()
     assert "1 / 1" in page.locator(".tools").inner_text()
@@ -90,6 +94,7 @@ def test_a_run_is_renamed_and_noted(go: Callable[..., Any], hub: HubProcess) -> 
     page = go(f"/runs/{run['id']}")
     page.get_by_role("heading", name=run["name"]).wait_for()
     page.keyboard.press("e")
+    page.get_by_role("dialog").get_by_label("Name").and_(page.locator(":focus")).wait_for()
     page.get_by_role("dialog").get_by_label("Note").fill("The best so far.")
     page.get_by_role("dialog").get_by_label("Tags").fill("best")
     page.get_by_role("button", name="Save").click()
@@ -99,15 +104,28 @@ def test_a_run_is_renamed_and_noted(go: Callable[..., Any], hub: HubProcess) -> 
 
 def test_a_run_that_is_not_there_says_so(go: Callable[..., Any], page: Page) -> None:
     shown = go("/runs/999999")
-    shown.get_by_text("Not found").wait_for()
+    shown.get_by_text("There is no run 999999").wait_for()
     shoot(shown, "run-missing")
     assert serious(shown) == []
     shown.goto("about:blank")  # which asks no more
     page.problems.clear()  # the hub has said so
 
 
+def test_addresses_of_runs_that_mean_nothing_lead_home(
+    go: Callable[..., Any], live_run: int
+) -> None:
+    page = go("/runs/abc")
+    page.get_by_text("There is no such run").wait_for()
+    page.goto(page.url.partition("/runs/")[0] + f"/runs/{live_run}/nope")
+    page.get_by_text("There is no page at this address").wait_for()
+    assert page.locator("nav [aria-current=page]").count() == 1  # Runs, and no tab
+    page.get_by_role("link", name="All runs").click()
+    page.wait_for_selector("[role=grid]")
+
+
 @pytest.mark.parametrize(
-    ("path", "shown"), [("", "[data-lines='1']"), ("/log", "[role=log]"), ("/code", "main li")]
+    ("path", "shown"),
+    [("", "[data-lines='1']"), ("/log", "[role=log]"), ("/code", "main li"), ("/files", "td")],
 )
 def test_the_page_fits_a_telephone(
     go: Callable[..., Any], live_run: int, path: str, shown: str

@@ -11,19 +11,10 @@ import pytest
 from support.browser import Page
 from support.hub import HubProcess, eventually
 from support.pages import RUNS, serious, shoot
+from support.runs_page import OURS, count, rows
 from tbhub import SummaryWriter
 
 pytestmark = pytest.mark.browser
-# The runs of the fixture: other tests have runs of their own on the same hub.
-OURS = "/?search=trial"
-
-
-def rows(page: Any) -> Any:
-    return page.locator("[role=row].run")
-
-
-def count(page: Any) -> str:
-    return str(page.locator(".foot").inner_text())
 
 
 def test_runs_are_filtered_with_completion(go: Callable[..., Any]) -> None:
@@ -61,7 +52,7 @@ def test_runs_are_searched(go: Callable[..., Any]) -> None:
     page.keyboard.type("trial04")
     eventually(lambda: count(page) == "10 runs")
     page.locator("input[type=search]").first.fill("no such run")
-    page.get_by_text("No run fits").wait_for()
+    page.get_by_text("No runs match").wait_for()
     shoot(page, "runs-none")
     page.get_by_role("button", name="Show all runs").click()
     eventually(lambda: count(page) == before)
@@ -132,7 +123,7 @@ def test_many_runs_are_tagged(go: Callable[..., Any], hub: HubProcess) -> None:
     page.keyboard.press("t")
     page.get_by_role("dialog").get_by_label("Add").fill("good, kept")
     page.get_by_role("button", name="Save").click()
-    page.get_by_text("10 runs were tagged.").wait_for()
+    page.get_by_text("Tagged 10 runs.").wait_for()
     rows(page).first.get_by_text("kept").wait_for()
     assert hub.json("GET", "/api/v1/runs?select=where+tag=kept")["total"] == 10
 
@@ -150,14 +141,14 @@ def test_a_deletion_asks_and_can_be_taken_back(
         page.get_by_role("toolbar").get_by_role("button", name="More").click()
         page.get_by_role("menuitem", name="Delete…").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete 1 run").click()
-        page.get_by_text("1 run is being deleted.").wait_for()
+        page.get_by_text("Deleting 1 run…").wait_for()
         if is_undone:
             page.get_by_role("button", name="Undo").click()
-            page.get_by_text("1 run is being deleted.").wait_for(state="detached")
+            page.get_by_text("Deleting 1 run…").wait_for(state="detached")
             assert hub.json("GET", "/api/v1/runs?select=where+path~doomed")["total"] == 1
         else:
             page.get_by_role("button", name="Dismiss").click()
-            page.get_by_text("No run fits").wait_for()
+            page.get_by_text("No runs match").wait_for()
     assert hub.json("GET", "/api/v1/runs?select=where+path~doomed")["total"] == 0
 
 

@@ -31,8 +31,8 @@ def test_a_token_is_shown_once_and_works_until_it_is_revoked(hub: HubProcess, vi
     page = one.open("/settings")
     page.get_by_role("button", name="New token").click()
     page.get_by_label("Name").fill("laptop")
-    page.get_by_label("May do").select_option("read")
-    page.get_by_role("button", name="Make the token").click()
+    page.get_by_label("Access").select_option("read")
+    page.get_by_role("button", name="Create token").click()
     page.get_by_text("cannot show it again").wait_for()
     page.get_by_role("button", name="Copy the token").click()
     token = page.evaluate("navigator.clipboard.readText()")
@@ -68,11 +68,11 @@ def test_a_user_is_added_given_a_role_disabled_and_deleted(hub: HubProcess, visi
         return found[0] if found else {}
 
     assert grace()["role"] == "viewer"
-    page.get_by_role("button", name="What can be done with grace").click()
+    page.get_by_role("button", name="Actions for grace").click()
     page.get_by_role("menuitem", name="Disable").click()
     page.get_by_text("disabled").wait_for()
     assert grace()["disabled"]
-    page.get_by_role("button", name="What can be done with grace").click()
+    page.get_by_role("button", name="Actions for grace").click()
     page.get_by_role("menuitem", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     page.get_by_text("grace is deleted").wait_for()
@@ -89,7 +89,7 @@ def test_a_workspace_gets_members(hub: HubProcess, visit: Open) -> None:
     dialog.get_by_role("button", name="Add a workspace").click()
     row = page.get_by_role("row").filter(has_text="vision")
     row.get_by_role("button", name="Members").click()
-    page.get_by_label("Name of a user").fill("ada")
+    page.get_by_label("User name").fill("ada")
     page.get_by_role("button", name="Add", exact=True).click()
     page.get_by_label("Role of ada").select_option("viewer")
     members = "/api/v1/workspaces/vision/members"

@@ -43,6 +43,24 @@ def test_pages_are_reached_by_links_keys_and_addresses(go: Callable[..., Any]) -
     page.get_by_text("There is no page at this address").wait_for()
 
 
+def test_an_address_of_nothing_leads_home(go: Callable[..., Any], page: Page) -> None:
+    shown = go("/nonsense")
+    shown.get_by_role("link", name="All runs").click()
+    shown.wait_for_selector("[role=grid]")
+    page.problems.clear()  # the hub has said that there is nothing
+
+
+def test_titles_stand_in_one_place(go: Callable[..., Any]) -> None:
+    page = go("/")
+    places = set()
+    for path in ("/", "/compare", "/boards", "/settings"):
+        page.locator(f"nav.rail a.entry[href$='{path}']").click()
+        title = {"/": "Runs"}.get(path, path[1:].capitalize())
+        box = page.get_by_role("heading", name=title, exact=True).bounding_box()
+        places.add((box["x"], round(box["y"] + box["height"] / 2)))
+    assert len(places) == 1
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_system_decides_until_a_theme_is_chosen(
     hub: HubProcess, browser: Any, scheme: str

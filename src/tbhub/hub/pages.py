@@ -122,10 +122,10 @@ def ended_page(chrome: Chrome, board: Board, *, can_start: bool) -> bytes:
 def message_page(chrome: Chrome, title: str, text: str, *, again: bool = False) -> bytes:
     """Something went wrong, in a sentence; `again` looks again by itself."""
     refresh = '<meta http-equiv="refresh" content="2">' if again else ""
-    link = f'<p><a href="{escape(chrome.base)}/boards">All boards</a></p>'
-    body = (
-        f'<div class="card"><h1>{escape(title)}</h1><p class="quiet">{escape(text)}</p>{link}</div>'
-    )
+    base = escape(chrome.base)
+    links = f'<p><a href="{base}/">All runs</a> · <a href="{base}/boards">All boards</a></p>'
+    said = f'<h1>{escape(title)}</h1><p class="quiet">{escape(text)}</p>'
+    body = f'<div class="card">{said}{links}</div>'
     return _page(title, chrome, body, head=refresh)
 
 

@@ -21,6 +21,11 @@ export class Problem extends Error {
     this.code = code;
     this.details = details;
   }
+
+  /// Nobody has answered, or a proxy in the hub's place.
+  get isAway(): boolean {
+    return this.code === "unreachable" || (this.code === "unknown" && this.status >= 502 && this.status <= 504);
+  }
 }
 
 type Method = "get" | "post" | "put" | "patch" | "delete";

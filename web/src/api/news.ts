@@ -3,6 +3,7 @@
 /// place; whoever listens is then told that anything may have changed.
 
 import { base } from "./client";
+import { connection } from "./connection.svelte";
 
 export type Kind = "board" | "runs" | "experiments" | "hello";
 /// `Event` of the hub's models: what has changed, to be asked for anew.
@@ -14,7 +15,6 @@ export interface News {
 type Listener = (news: News) => void;
 
 const KINDS: Kind[] = ["board", "runs", "experiments", "hello"];
-const AGAIN = 3000; // milliseconds
 const listeners = new Set<Listener>();
 let source: EventSource | null = null;
 let isFirst = true;
@@ -37,11 +37,14 @@ export function listen(kinds: Exclude<Kind, "hello">[], told: Listener): () => v
 function connect(): void {
   if (source !== null || document.hidden) return;
   const mine = (source = new EventSource(`${base}/api/v1/events`));
-  // A browser tries again where nobody answers, and gives up where a proxy says that nobody does.
+  // A browser tries again where nobody answers, and gives up where a proxy says that nobody does;
+  // neither tells that the hub is away.
   mine.onerror = () => {
-    if (mine.readyState !== EventSource.CLOSED || mine !== source) return;
+    mine.close();
+    if (mine !== source) return;
     source = null;
-    setTimeout(() => listeners.size > 0 && connect(), AGAIN);
+    isFirst = false; // whatever happened meanwhile was missed
+    connection.whenBack(() => listeners.size > 0 && connect());
   };
   for (const kind of KINDS) {
     source.addEventListener(kind, (event) => {

@@ -1,8 +1,9 @@
 /// Something asked of the hub that a component shows: loading, there, or a problem. What was there
 /// stays while it is asked for anew, so that nothing flickers; an older answer never replaces a
-/// newer one.
+/// newer one. What the hub did not answer is asked for again when it is back.
 
 import { Problem } from "./client";
+import { connection } from "./connection.svelte";
 
 export class Resource<T> {
   value = $state.raw<T | undefined>(undefined);
@@ -30,6 +31,7 @@ export class Resource<T> {
     } catch (error) {
       if (mine !== this.#asked) return;
       this.problem = asProblem(error);
+      if (this.problem.isAway) connection.whenBack(() => mine === this.#asked && void this.load());
     } finally {
       if (mine === this.#asked) this.isLoading = false;
     }

@@ -1323,6 +1323,8 @@ export interface components {
             extend?: number | null;
             /** Idle Timeout */
             idle_timeout?: number | null;
+            /** Max Runtime */
+            max_runtime?: number | null;
             /** Name */
             name?: string | null;
             options?: components["schemas"]["BoardOptions"] | null;

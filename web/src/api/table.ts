@@ -85,6 +85,33 @@ export function named(ids: number[]): string {
   return ids.map((id) => `trial:${id}`).join(" ");
 }
 
+/// The notes of runs, by their numbers; "" for those without.
+export async function notes(ids: number[]): Promise<Map<number, string>> {
+  const found = new Map<number, string>();
+  for (let at = 0; at < ids.length; at += AT_ONCE) {
+    const q = named(ids.slice(at, at + AT_ONCE));
+    const part = await rows({ q, search: "", sort: "", archived: true }, ["note"], 0, AT_ONCE);
+    for (const [index, id] of part.columns.id.entries()) found.set(id, String(part.columns.note?.[index] ?? ""));
+  }
+  return found;
+}
+
+/// Gives runs the notes they had.
+export async function restoreNotes(before: ReadonlyMap<number, string>): Promise<void> {
+  for (const [note, ids] of byNote(before)) await change(ids, { note });
+}
+
+/// The runs of each note.
+export function byNote(notes: ReadonlyMap<number, string>): Map<string, number[]> {
+  const found = new Map<string, number[]>();
+  for (const [id, note] of notes) {
+    const ids = found.get(note);
+    if (ids) ids.push(id);
+    else found.set(note, [id]);
+  }
+  return found;
+}
+
 /// Deletes runs, with their files or without.
 export async function remove(ids: number[], files: boolean): Promise<number> {
   let deleted = 0;

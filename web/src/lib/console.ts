@@ -2,7 +2,8 @@
 /// written over (a progress bar) the last state is kept. Pure.
 
 const ESCAPES = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
-const CONTROLS = /[\u0000-\u0008\u000b\u000c\u000e-\u001a\u001c-\u001f\u007f]/g;
+/// What a line has besides its text once everything that a terminal obeys is out of it.
+export const CONTROLS = /[\u0000-\u0008\u000b\u000c\u000e-\u001a\u001c-\u001f\u007f]/g;
 
 export function plainLines(text: string): string[] {
   const lines = text.replace(ESCAPES, "").split("\n");

@@ -2,6 +2,7 @@
 /// put in for {names}. A text may have a form for one, before a bar: "{n} run|{n} runs".
 
 import { en, type Key } from "../i18n/en";
+import { isolated } from "./bidi";
 
 export type Language = "en" | "zh";
 export const languages: Record<Language, string> = { en: "English", zh: "中文" };
@@ -24,7 +25,7 @@ export function fill(text: string, values: Values): string {
   return form.replace(/\{(\w+)\}/g, (whole, name: string) => {
     const value = values[name];
     if (value === undefined) return whole;
-    return typeof value === "number" ? value.toLocaleString(language) : value;
+    return typeof value === "number" ? value.toLocaleString(language) : isolated(value);
   });
 }
 

@@ -1,5 +1,6 @@
 /// Keyboard shortcuts: who is on the page says which keys it answers to, and the help shows them.
-/// A shortcut is one key ("/", "shift+x") or two in a row ("g r"); none fires while somebody types.
+/// A shortcut is one key ("/", "shift+x") or two in a row ("g r"). While somebody types, or has a
+/// window open, keys are theirs: only a shortcut that says so answers then.
 
 import { onDestroy } from "svelte";
 
@@ -11,6 +12,8 @@ export interface Shortcut {
   run: (event: KeyboardEvent) => void;
   /// Not in the help: another way of writing one that is.
   hidden?: boolean;
+  /// Answers in fields and open windows, too.
+  always?: boolean;
 }
 
 const all = $state<{ list: Shortcut[] }>({ list: [] });
@@ -49,17 +52,38 @@ export function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLInputElement && !["checkbox", "radio", "button", "range"].includes(target.type);
 }
 
+/// What has the focus uses this key itself: a button is pressed by Enter and the space bar. The boxes of
+/// lines, which are not reached by Tab, follow the cursor.
+function isPressing(pressed: string, target: EventTarget | null): boolean {
+  if (!["enter", "space"].includes(pressed) || !(target instanceof Element)) return false;
+  return target.closest("a[href], button, summary, input:not([tabindex='-1'])") !== null;
+}
+
+/// Whether something lies over the page that keys are meant for.
+function isInWindow(target: EventTarget | null): boolean {
+  if (document.querySelector("dialog[open]")) return true;
+  return target instanceof Element && target.closest("[role=dialog], [role=menu]") !== null;
+}
+
+/// The shortcut that answers to a key, the one before it being `before`; the latest that was made.
+export function answering<T extends Pick<Shortcut, "keys" | "always">>(
+  list: T[],
+  pressed: string,
+  before: string,
+  isTheirs: boolean,
+): T | undefined {
+  const among = isTheirs ? list.filter((each) => each.always) : list;
+  const both = before && `${before} ${pressed}`;
+  return among.findLast((each) => each.keys === both) ?? among.findLast((each) => each.keys === pressed);
+}
+
 /// The one listener of the page.
 export function onKey(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.isComposing) return;
   const pressed = nameOf(event);
-  const hasModifier = pressed.startsWith("mod+");
-  if (!hasModifier && (isTyping(event.target) || document.querySelector("dialog[open]"))) return;
-  const both = event.timeStamp - firstAt < 1200 && first ? `${first} ${pressed}` : "";
-  const found =
-    all.list.findLast((each) => each.keys === both) ??
-    all.list.findLast((each) => each.keys === pressed);
-  first = found ? "" : pressed;
+  const isTheirs = isTyping(event.target) || isInWindow(event.target) || isPressing(pressed, event.target);
+  const found = answering(all.list, pressed, event.timeStamp - firstAt < 1200 ? first : "", isTheirs);
+  first = found || isTheirs ? "" : pressed;
   firstAt = event.timeStamp;
   if (!found) return;
   event.preventDefault();

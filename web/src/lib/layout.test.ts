@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { pattern, plain, read, sections, sharedLength, write, type Layout } from "./layout";
+import { columnsFor, pattern, plain, read, sections, sharedLength, titleOf, toggled, write, type Layout } from "./layout";
 
 function there(layout: Layout): Layout {
   const said = Object.entries(write(layout)).filter(([, value]) => value !== null);
@@ -25,6 +25,8 @@ it("comes back as it went", () => {
     group: ["lr", "a,b", "c%2Cd"],
     spread: "minmax",
     colour: "hparams.lr",
+    hide: [3, 12],
+    list: true,
     closed: ["train", ""],
     full: "train/loss",
     axes: ["hparams.lr", "metrics.a,b.last"],
@@ -34,7 +36,7 @@ it("comes back as it went", () => {
 });
 
 it("takes what is wrong for the default", () => {
-  expect(read(new URLSearchParams("part=x&smooth=7&x=y&spread=z"))).toEqual(plain);
+  expect(read(new URLSearchParams("part=x&smooth=7&x=y&spread=z&hide=a,-1,0.5&list=x"))).toEqual(plain);
 });
 
 it("knows no regular expression that is being typed", () => {
@@ -68,4 +70,26 @@ it("knows which directories all names share", () => {
   expect(rest("a/b", "c")).toEqual(["a/b", "c"]);
   expect(rest("a/b")).toEqual(["a/b"]);
   expect(rest("a/b", "a/b")).toEqual(["b", "b"]);
+});
+
+it("hides runs, and shows them when all of them are hidden", () => {
+  expect(toggled([], [7])).toEqual([7]);
+  expect(toggled([7], [3])).toEqual([3, 7]);
+  expect(toggled([3, 7], [3])).toEqual([7]);
+  expect(toggled([3], [3, 4])).toEqual([3, 4]); // a group, some of which was hidden
+  expect(toggled([3, 4, 9], [3, 4])).toEqual([9]);
+});
+
+it("has as many columns as there is room for", () => {
+  expect(columnsFor(320, 360)).toBe(1);
+  expect(columnsFor(1172, 1280)).toBe(2);
+  expect(columnsFor(2452, 2560)).toBe(4);
+  expect(columnsFor(0, 1280)).toBe(1);
+});
+
+it("calls a chart by what its section does not say", () => {
+  expect(titleOf("train/loss", "train")).toBe("loss");
+  expect(titleOf("train/train/loss", "train")).toBe("train/loss");
+  expect(titleOf("system/system/cpu_percent", "system")).toBe("cpu_percent");
+  expect(titleOf("loss", "")).toBe("loss");
 });

@@ -19,6 +19,10 @@ export interface Layout {
   spread: "std" | "minmax";
   /// A hyperparameter that gives runs their colours; empty: their own.
   colour: string;
+  /// Runs that are not drawn.
+  hide: number[];
+  /// Whether all runs are named, where they are many.
+  list: boolean;
   /// Sections that are closed.
   closed: string[];
   /// The chart that fills the window.
@@ -39,6 +43,8 @@ export const plain: Layout = {
   group: null,
   spread: "std",
   colour: "",
+  hide: [],
+  list: false,
   closed: [],
   full: "",
   axes: [],
@@ -46,7 +52,7 @@ export const plain: Layout = {
 
 const SYSTEM = "system"; // what `tbhub run --system-metrics` logs
 const PARTS: string[] = ["images", "parallel", "scatter"];
-const NAMES = ["part", "tags", "names", "smooth", "x", "log", "clip", "group", "spread", "colour", "closed", "full", "axes"];
+const NAMES = ["part", "tags", "names", "smooth", "x", "log", "clip", "group", "spread", "colour", "hide", "list", "closed", "full", "axes"];
 
 /// What an address says; what it says wrongly is the default.
 export function read(query: URLSearchParams): Layout {
@@ -67,6 +73,8 @@ export function read(query: URLSearchParams): Layout {
     group: group === null ? null : group === "*" ? "all" : list(group),
     spread: query.get("spread") === "minmax" ? "minmax" : "std",
     colour: query.get("colour") ?? "",
+    hide: list(query.get("hide")).map(Number).filter((run) => Number.isInteger(run) && run > 0),
+    list: query.get("list") === "1",
     closed: list(query.get("closed")),
     full: query.get("full") ?? "",
     axes: list(query.get("axes")),
@@ -86,6 +94,8 @@ export function write(layout: Layout): Record<string, string | null> {
   if (layout.group !== null) said.group = layout.group === "all" ? "*" : join(layout.group);
   if (layout.spread !== "std") said.spread = layout.spread;
   said.colour = layout.colour || null;
+  said.hide = layout.hide.join(",") || null;
+  if (layout.list) said.list = "1";
   said.closed = join(layout.closed) || null;
   said.full = layout.full || null;
   said.axes = join(layout.axes) || null;
@@ -108,6 +118,28 @@ export function pattern(text: string): RegExp | null {
   } catch {
     return null;
   }
+}
+
+/// Runs that are hidden, with some more of them or without: they are shown if all of them are hidden.
+export function toggled(hide: readonly number[], runs: readonly number[]): number[] {
+  const now = new Set(hide);
+  if (runs.every((run) => now.has(run))) return hide.filter((run) => !runs.includes(run));
+  return [...new Set([...hide, ...runs])].sort((one, other) => one - other);
+}
+
+const GAP = 12; // pixels between charts, as in the style sheet
+
+/// How many charts stand side by side: they are wider in a wide window, to a point.
+export function columnsFor(width: number, windowWidth: number): number {
+  const least = Math.min(720, Math.max(400, 0.22 * windowWidth));
+  return Math.max(1, Math.floor((width + GAP) / (least + GAP)));
+}
+
+/// What a chart is called within its section. What the machine's directory and its tags both say is
+/// said by the section alone.
+export function titleOf(tag: string, section: string): string {
+  if (section === SYSTEM) return tag.replace(/^(system\/)+/, "");
+  return section ? tag.slice(section.length + 1) : tag;
 }
 
 /// Tags by what stands before their first slash, in their order; those without one come first. What

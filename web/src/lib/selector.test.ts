@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { KnownColumn } from "../api/table";
-import { asSelector, complete, put, tokens } from "./selector";
+import { asSelector, complete, isUnfinished, put, tokens } from "./selector";
 
 const known: KnownColumn[] = [
   { name: "status", kind: "text", runs: 9 },
@@ -63,6 +63,28 @@ describe("completion", () => {
     });
     const value = complete("status=ru", 9, known);
     expect(put("status=ru", value, value.suggestions[0]!).text).toBe("status=running ");
+  });
+});
+
+describe("a text that is still being written", () => {
+  it("is one whose word could become another, or that must go on", () => {
+    for (const text of ["stat", "status = runn", "lr < 0.1 and", "lr < 0.1 and ", "lr <", "status = ", "lr "]) {
+      expect(isUnfinished(text, text.length, known), text).toBe(true);
+    }
+  });
+
+  it("is not one that is whole, or wrong however it goes on", () => {
+    for (const text of ["", "lr < 0.1", "lr < 0.1 foo", "status = running", "no-such-run", "lr < 0.1 and status = running "]) {
+      expect(isUnfinished(text, text.length, known), text).toBe(false);
+    }
+  });
+});
+
+describe("a suggestion in the middle", () => {
+  it("uses the blank that is there", () => {
+    const found = complete("stat = running", 4, known);
+    const status = found.suggestions.find((each) => each.text === "status")!;
+    expect(put("stat = running", found, status)).toEqual({ text: "status = running", cursor: 7 });
   });
 });
 

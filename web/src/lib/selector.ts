@@ -110,6 +110,19 @@ export function complete(text: string, cursor: number, known: KnownColumn[]): Co
   return { from, to, suggestions: isDone ? [] : scored };
 }
 
+/// Whether a text is still being written where the cursor is: its word could become another one, or
+/// something must follow. What is wrong with it so far is no mistake yet.
+export function isUnfinished(text: string, cursor: number, known: KnownColumn[]): boolean {
+  const found = complete(text, cursor, known);
+  if (found.from < cursor && found.suggestions.length > 0) return true;
+  const { expecting, field } = stateAfter(tokens(text));
+  const { q, shift } = asSelector(text);
+  const isCondition = shift > 0 || /\bwhere\b/i.test(q);
+  // Names of runs stand for themselves; that of a column is the beginning of a condition.
+  if (!isCondition) return field !== undefined && known.some((each) => bare(each.name) === bare(field));
+  return ["field", "operator", "value", "order"].includes(expecting);
+}
+
 function rank(text: string, wanted: string): number {
   if (!wanted) return 0;
   const at = text.indexOf(wanted);
@@ -197,14 +210,15 @@ function values(column: KnownColumn | undefined, field: string | undefined): Sug
   return [];
 }
 
-/// A text with a suggestion put in, and where the cursor is then.
+/// A text with a suggestion put in, and where the cursor is then: behind a blank.
 export function put(text: string, completion: Completion, suggestion: Suggestion): { text: string; cursor: number } {
   const before = text.slice(0, completion.from);
   const after = text.slice(completion.to);
   const needsBlank = before !== "" && !/[\s(]$/.test(before) && suggestion.kind !== "value";
   const middle = (needsBlank ? " " : "") + suggestion.text;
-  const ending = /[(]$/.test(suggestion.text) || after.startsWith(" ") ? "" : " ";
-  return { text: before + middle + ending + after, cursor: (before + middle + ending).length };
+  const ending = /[(]$/.test(suggestion.text) ? "" : " ";
+  const rest = ending && after.startsWith(" ") ? after.slice(1) : after;
+  return { text: before + middle + ending + rest, cursor: (before + middle + ending).length };
 }
 
 /// How a name stands in a selector: quoted where it has signs of the language in it.

@@ -119,6 +119,9 @@ export class Compared {
   names = $state.raw(new Map<number, string>());
   scalars = $state.raw<Schemas["TagCount"][] | null>(null);
   imageTags = $state.raw<Schemas["TagCount"][]>([]);
+  hasOther = $state(false); // something was logged that only a board shows
+  /// Runs that were asked for and are not there, or not for who asks.
+  gone = $state.raw<number[]>([]);
   problem = $state.raw<Problem | undefined>(undefined);
   problems = $state.raw<Record<string, string>>({});
   loading = $state(0);
@@ -140,10 +143,18 @@ export class Compared {
     this.problem = undefined;
     this.isKnown = false;
     this.scalars = null;
+    this.gone = [];
     this.#charts.clear();
     try {
-      if (runs.length > 0) this.#know(runs.slice(0, MOST), runs.length);
-      else {
+      if (runs.length > 0) {
+        this.#know(runs.slice(0, MOST), runs.length);
+        this.names = new Map();
+        // Points are asked for by number, and one that is not there would leave all without theirs.
+        await this.#loadColumns(mine, []);
+        if (mine !== this.#asked) return;
+        this.gone = this.ids.filter((id) => !this.names.has(id));
+        this.#know(this.ids.filter((id) => this.names.has(id)), this.total - this.gone.length);
+      } else {
         const found = await table.rows({ q, search: "", sort: "", archived: false }, ["path"], 0, MOST);
         if (mine !== this.#asked) return;
         this.#know(found.columns.id, found.total);
@@ -228,13 +239,13 @@ export class Compared {
     const scalars = found.tags.scalars ?? [];
     if (JSON.stringify(scalars) !== JSON.stringify(this.scalars)) this.scalars = scalars;
     this.imageTags = found.tags.images ?? [];
+    this.hasOther = Object.keys(found.tags).some((kind) => kind !== "scalars" && kind !== "images");
     this.problems = found.problems;
     this.loading = found.loading.length;
   }
 
-  /// Names first; then what they were started with and have come to, which is not waited for.
+  /// What they were started with and have come to.
   async #loadRows(mine: number): Promise<void> {
-    if (this.names.size === 0 || this.ids.some((id) => !this.names.has(id))) await this.#loadColumns(mine, []);
     const known = await table.columns(selectorOf(this.ids.slice(0, AT_ONCE)), true);
     if (mine !== this.#asked) return;
     const hparams = known.filter((each) => each.name.startsWith("hparams.")).map((each) => each.name);
@@ -264,8 +275,9 @@ export class Compared {
   }
 }
 
+/// A condition, which those that are not there do not fulfil: naming them would be a mistake.
 function selectorOf(ids: number[]): string {
-  return ids.map((id) => `trial:${id}`).join(" ");
+  return `where id in (${ids.join(", ")})`;
 }
 
 /// How people know a run: by its place in the log tree, where it has one.

@@ -63,7 +63,7 @@ export function outline(pen: Pen, line: Line, toX: Scale, toY: Scale): void {
   for (let at = x.length - 1; at >= 0; at--) point(toX(x[at]!), toY(low[at]!));
 }
 
-const MOST_MARKS = 40; // of a line
+const APART = 9; // pixels of the page between two marks of a line: nearer ones would be a blot
 const CROWD = 40; // lines, from which on they are thin: anything wider takes ten times as long
 
 export interface Box {
@@ -81,7 +81,9 @@ export function paint(
   toX: Scale,
   toY: Scale,
   ratio: number,
+  lit: ReadonlySet<string> | null = null,
 ): void {
+  const isFaint = (line: Line) => lit !== null && !lit.has(line.key);
   context.save();
   context.beginPath();
   context.rect(box.left, box.top, box.width, box.height);
@@ -91,7 +93,7 @@ export function paint(
     if (line.low === null) continue;
     context.beginPath();
     outline(context, line, toX, toY);
-    context.globalAlpha = 0.16;
+    context.globalAlpha = isFaint(line) ? 0.03 : 0.16;
     context.fillStyle = line.colour;
     context.fill();
   }
@@ -99,7 +101,7 @@ export function paint(
     context.globalAlpha = 0.28;
     context.lineWidth = ratio;
     for (const line of lines) {
-      if (line.raw === null) continue;
+      if (line.raw === null || isFaint(line)) continue;
       context.beginPath();
       trace(context, line.x, line.raw, toX, toY);
       context.strokeStyle = line.colour;
@@ -107,20 +109,68 @@ export function paint(
     }
   }
   const isCrowd = lines.length > CROWD;
-  context.globalAlpha = 1;
-  context.lineWidth = isCrowd ? 1 : 1.5 * ratio;
-  for (const line of lines) {
+  // What is pointed at lies above all others.
+  const order = lit === null ? lines : [...lines.filter(isFaint), ...lines.filter((line) => !isFaint(line))];
+  for (const line of order) {
+    context.globalAlpha = isFaint(line) ? 0.15 : 1;
+    context.lineWidth = lit?.has(line.key) ? 2.5 * ratio : isCrowd ? 1 : 1.5 * ratio;
     context.beginPath();
     trace(context, line.x, line.y, toX, toY, isCrowd ? 1 : 2);
     context.strokeStyle = line.colour;
     context.stroke();
   }
-  for (const line of lines) marks(context, box, line, toX, toY, ratio);
+  for (const line of order) {
+    context.globalAlpha = isFaint(line) ? 0.15 : 1;
+    marks(context, box, line, toX, toY, ratio);
+  }
   context.restore();
 }
 
-/// Where a line has a value that is not finite there is a triangle, where the value before it was;
-/// where the run went back a small bar stands on the axis. A line of one point is a dot.
+export interface Mark {
+  x: number;
+  y: number;
+}
+
+/// Where a line has values that are not finite: marks at the height of the value before, or near the
+/// floor of the box where there is none. However many there are they reach to the last, not nearer
+/// to each other than `apart`.
+export function gaps(line: Line, box: Box, toX: Scale, toY: Scale, apart: number): Mark[] {
+  if (!line.hasGaps) return [];
+  const found: Mark[] = [];
+  const floor = box.top + box.height - apart / 1.5;
+  let before = NaN;
+  for (let at = 0; at < line.y.length; at++) {
+    if (Number.isFinite(line.y[at]!)) {
+      before = line.y[at]!;
+      continue;
+    }
+    const x = toX(line.x[at]!);
+    const last = found.at(-1);
+    if (!Number.isFinite(x) || (last && Math.abs(x - last.x) < apart)) continue;
+    const y = toY(before);
+    found.push({ x, y: Number.isFinite(y) ? y : floor });
+  }
+  return found;
+}
+
+/// Places on the axis, without those too near to the one before.
+export function thinned(places: readonly number[], apart: number): number[] {
+  const found: number[] = [];
+  for (const place of places) {
+    const last = found.at(-1);
+    if (Number.isFinite(place) && (last === undefined || Math.abs(place - last) >= apart)) found.push(place);
+  }
+  return found;
+}
+
+function triangle(pen: Pen, { x, y }: Mark, size: number): void {
+  pen.moveTo(x, y - size);
+  pen.lineTo(x + size, y + size * 0.8);
+  pen.lineTo(x - size, y + size * 0.8);
+}
+
+/// A triangle is a value that is not finite; where the run went back a small bar stands on the axis.
+/// A line of one point is a dot.
 function marks(context: CanvasRenderingContext2D, box: Box, line: Line, toX: Scale, toY: Scale, ratio: number): void {
   context.fillStyle = context.strokeStyle = line.colour;
   if (line.x.length === 1) {
@@ -128,28 +178,12 @@ function marks(context: CanvasRenderingContext2D, box: Box, line: Line, toX: Sca
     context.arc(toX(line.x[0]!), toY(line.y[0]!), 2.5 * ratio, 0, 7);
     context.fill();
   }
-  for (const step of line.restarts.slice(-MOST_MARKS)) {
-    const across = toX(step);
+  for (const across of thinned(line.restarts.map(toX), 3 * ratio)) {
     context.fillRect(across - ratio, box.top + box.height - 9 * ratio, 2 * ratio, 9 * ratio);
   }
-  if (!line.hasGaps) return;
-  let before = NaN;
-  let count = 0;
-  for (let at = 0; at < line.y.length && count < MOST_MARKS; at++) {
-    if (Number.isFinite(line.y[at]!)) {
-      before = line.y[at]!;
-      continue;
-    }
-    const across = toX(line.x[at]!);
-    const down = Number.isFinite(before) ? toY(before) : box.top + box.height - 6 * ratio;
-    const size = 5 * ratio;
-    context.beginPath();
-    context.moveTo(across, down - size);
-    context.lineTo(across + size, down + size * 0.8);
-    context.lineTo(across - size, down + size * 0.8);
-    context.fill();
-    count++;
-  }
+  context.beginPath();
+  for (const mark of gaps(line, box, toX, toY, APART * ratio)) triangle(context, mark, 5 * ratio);
+  context.fill();
 }
 
 // --- SVG
@@ -206,6 +240,9 @@ export function svg(title: string, lines: readonly Line[], toX: Scale, toY: Scal
     const path = new Path();
     trace(path, line.x, line.y, x, y);
     parts.push(`<path d="${path.text}" stroke="${line.colour}" stroke-width="1.5"/>`);
+    const marked = new Path();
+    for (const mark of gaps(line, box, x, y, APART)) triangle(marked, mark, 5);
+    if (marked.text) parts.push(`<path d="${marked.text}" fill="${line.colour}"/>`);
   }
   parts.push("</g>");
   named.forEach((line, at) => {

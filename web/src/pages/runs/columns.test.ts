@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { automatic, isLayout, laidOut, parts, placeOf, withAggregate, written } from "./columns";
+import { ambiguous, automatic, isLayout, laidOut, parts, placeOf, withAggregate, written } from "./columns";
 
 it("names of columns have parts", () => {
   expect(parts("metrics.val/loss.min")).toEqual({ kind: "metric", label: "val/loss", aggregate: "min" });
@@ -60,4 +60,9 @@ it("says where a run lies, and nothing twice", () => {
   expect(placeOf("mnist/a", "mnist", "a")).toBe("");
   expect(placeOf("/home/hub/files/7", "mnist", "a")).toBe("");
   expect(placeOf(undefined, "mnist", "a")).toBe("");
+});
+
+it("tells which columns have the same name", () => {
+  const names = ["name", "spark:train/loss", "metrics.train/loss.last", "metrics.val/loss.last"];
+  expect([...ambiguous(names)]).toEqual(["spark:train/loss", "metrics.train/loss.last"]);
 });

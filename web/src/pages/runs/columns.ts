@@ -87,6 +87,12 @@ export function parts(name: string): { kind: "own" | "hparam" | "metric" | "spar
   return { kind: "own", label: name };
 }
 
+/// The columns whose label another one has, too: a metric's last value and its curve.
+export function ambiguous(names: string[]): Set<string> {
+  const labels = names.map((name) => parts(name).label);
+  return new Set(names.filter((_, at) => labels.indexOf(labels[at]!) !== labels.lastIndexOf(labels[at]!)));
+}
+
 /// The same metric's other column.
 export function withAggregate(name: string, aggregate: Aggregate): string {
   const { aggregate: own } = parts(name);
