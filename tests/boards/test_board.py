@@ -363,6 +363,17 @@ def test_damage_is_told(tmp_path: Path) -> None:
         assert notice.text == "run: 1 damaged place skipped (see tbhub check)"
 
 
+def test_a_file_that_holds_no_event_is_told_until_it_does(tmp_path: Path) -> None:
+    log(tmp_path / "run")
+    strange = tmp_path / "run" / "events.out.tfevents.2"
+    strange.write_bytes(b"\x01" * 200)
+    with Ours(tmp_path) as ours:
+        (notice,) = ours.board.notices()
+        assert notice.text == (
+            "run: events.out.tfevents.2 cannot be read: none of its 200 bytes is an event yet"
+        )
+
+
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     log(tmp_path / "run")
     (tmp_path / "run" / "events.out.tfevents.2").symlink_to(tmp_path / "nowhere")

@@ -367,7 +367,11 @@ class _Lookup:
                 return f"A run has this number: trial:{term.number}."
         elif isinstance(term, RunName):
             same = ExperimentName(term.name, workspace=term.workspace)
-            if self._any(and_(self._seen(experiments), experiments.c.name == term.name)):
+            called = and_(self._seen(experiments), experiments.c.name == term.name)
+            if term.workspace is not None:
+                home = select(workspaces.c.id).where(workspaces.c.name == term.workspace)
+                called = and_(called, experiments.c.workspace_id.in_(home))
+            if self._any(called):
                 return f"An experiment is called so: {same}."
             path = term.name if term.workspace is None else f"{term.workspace}/{term.name}"
             at = select(runs.c.name).where(self._seen(runs), runs.c.path == path)

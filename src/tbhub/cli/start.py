@@ -182,12 +182,12 @@ def _create(hub: Hub, new: NewBoard, words: list[str]) -> Board:
     try:
         return hub.create_board(new)
     except NotFound as error:
-        path = next((word for word in words if "/" not in word and os.path.isdir(word)), None)
+        path = next((word for word in words if word[:1] not in "./~" and os.path.isdir(word)), None)
         if path is None:
             raise
-        raise NotFound(
-            f"{error.message.removesuffix('.')}; for the directory write ./{path}", **error.details
-        ) from None
+        # Whatever else may be called so: there is a directory.
+        unknown = error.message.partition(". ")[0].removesuffix(".")
+        raise NotFound(f"{unknown}; for the directory write ./{path}", **error.details) from None
 
 
 def _tell_if_other(board: Board, new: NewBoard) -> None:

@@ -31,7 +31,12 @@ class RunView:
     ) -> None:
         self.log = log
         self.contents = tuple(contents)
-        self.problems = dict(problems)  # by path: why it could not be read
+        # By path: why it could not be read. A file that will be one begins with a whole record.
+        strange = [each for each in contents if each.pending and each.pending == each.size]
+        self.problems = {
+            **{each.path: f"none of its {each.size:,} bytes is an event yet" for each in strange},
+            **problems,
+        }
         self.version = log.version
 
     @cached_property
