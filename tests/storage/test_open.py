@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +17,9 @@ from support import seaweedfs as weed
 from support.azurite import Azurite
 from support.fault_proxy import fault_proxy
 from support.seaweedfs import SeaweedFS
+from tbhub.client.connection import find_connection
 from tbhub.storage.errors import BadCredentials, NotFound
+from tbhub.storage.known_hub import known_hub
 from tbhub.storage.open import SETTINGS, open_store, plan_for
 from tbhub.storage.uri import parse
 
@@ -163,3 +167,22 @@ print([name for name in ("obstore", "numpy", "ssl") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_hub_that_commands_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TBHUB_URL", "TBHUB_TOKEN", "TBHUB_ATTEMPT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TBHUB_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    with pytest.raises(BadCredentials, match="`tbhub login URL` or TBHUB_URL"):
+        open_store("hub://runs/1")
+    (tmp_path / "home").mkdir()
+    running = {"url": "http://127.0.0.1:1", "token": "a"}
+    (tmp_path / "home" / "connection.json").write_text(json.dumps(running))
+    assert known_hub(os.environ) == running
+    logins = tmp_path / "config" / "tbhub" / "logins.json"
+    logins.parent.mkdir(parents=True)
+    logins.write_text(json.dumps([{"url": "https://hub", "token": "b", "user": "u"}]))
+    assert known_hub(os.environ) == {"url": "https://hub", "token": "b"}
+    assert find_connection().url == "https://hub"
+    open_store("hub://runs/1")[0].close()

@@ -19,10 +19,10 @@ import pytest
 
 import tbhub
 from storage.conftest import Place
-from support.fault_proxy import FaultProxy
+from support.fault_proxy import FaultProxy, Silent
 from support.hub import HubProcess, eventually
 from support.oracle import pairs, read_scalars
-from tbhub.publisher.spool import all_spools
+from tbhub.publisher.spool import Spool, all_spools
 
 TBHUB = [sys.executable, "-c", "from tbhub.cli.main import main; main()"]
 LOG = """
@@ -116,6 +116,7 @@ with tbhub.Run("other", hparams={"a": 1}) as run:
     [
         ("import sys; sys.exit(3)", 3, "failed"),
         ("import os; os.kill(os.getpid(), 9)", 137, "killed"),
+        ("import sys; sys.exit(-1)", 255, "failed"),
     ],
 )
 def test_exit_codes(hub: HubProcess, code: str, exit_code: int, status: str) -> None:
@@ -151,7 +152,99 @@ time.sleep(60)
     process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode == 5
-    assert (known(hub)["status"], known(hub)["exit_code"]) == ("killed", 5)
+    assert (known(hub)["status"], known(hub)["exit_code"]) == ("failed", 5)
+
+
+def test_a_shell_that_a_signal_has_ended(hub: HubProcess) -> None:
+    script = "trap 'exit 143' TERM; echo ready; while :; do sleep 0.1; done"
+    process = start("run", "--", "sh", "-c", script)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert (known(hub)["status"], known(hub)["exit_code"]) == ("killed", 143)
+
+
+def test_what_nohup_ignores_stays_ignored(hub: HubProcess) -> None:
+    code = """
+import os, signal
+print(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN, flush=True)
+os.kill(os.getppid(), signal.SIGHUP)
+"""
+    done = run(
+        "run", *python(code), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    assert known(hub)["status"] == "finished"
+
+
+def test_an_interrupt_at_the_end_is_no_other_end(
+    hub: HubProcess,
+    s3: Callable[..., Place],
+    proxy: FaultProxy,
+    environment: Callable[[Place], str],
+) -> None:
+    """Nobody waits any more until all is published; the end is told, and the code the command's."""
+    uri = environment(s3(endpoint=proxy.url))
+    proxy.refuse()
+    process = start("run", "--storage", uri, *python("print(1); raise SystemExit(3)"))
+    eventually(lambda: any("failed" in _owed(spool) for spool in all_spools()))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "not published yet" in err
+    assert (known(hub)["status"], known(hub)["exit_code"]) == ("failed", 3)
+    proxy.heal()
+    eventually(lambda: all_spools() == [])
+
+
+def _owed(spool: Spool) -> str:
+    return spool.owed.read_text() if spool.owed.exists() else ""
+
+
+def test_an_interrupt_after_the_command_is_none_of_its_own(hub: HubProcess) -> None:
+    code = """
+import os, subprocess, sys
+print(os.getpid())
+subprocess.Popen(["sleep", "30"])  # holds what we print to, so that the end of that is waited for
+sys.exit(3)
+"""
+    process = start("run", *python(code))
+    assert process.stdout is not None
+    command = Path("/proc", process.stdout.readline().strip())
+    eventually(lambda: not command.exists())
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert (known(hub)["status"], known(hub)["exit_code"]) == ("failed", 3)
+
+
+def test_a_signal_while_a_store_is_waited_for(
+    hub: HubProcess,
+    s3: Callable[..., Place],
+    proxy: FaultProxy,
+    environment: Callable[[Place], str],
+) -> None:
+    uri = environment(s3(endpoint=proxy.url))
+    assert run("run", "--storage", uri, "--name", "mine", *python("print(1)")).returncode == 0
+    proxy.forget()
+    proxy.add(Silent())
+    process = start("run", "--resume", "mine", *python("print('never')"))
+    eventually(lambda: proxy.requests)
+    process.terminate()
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (143, "")
+    assert (known(hub)["status"], known(hub)["exit_code"]) == ("killed", 143)
+    done = run("run", "--resume", "mine", *python("print('soon')"))
+    assert (done.returncode, done.stdout) == (0, "soon\n")
+
+
+def test_what_is_printed_comes_at_once(hub: HubProcess) -> None:
+    process = start("run", *python("print('now'); input()"), stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "now\n"
+    process.communicate("\n", timeout=60)
 
 
 @pytest.mark.parametrize("again", ["fg", "bg"])
@@ -203,6 +296,27 @@ def test_resumed_it_is_one_series(hub: HubProcess) -> None:
     assert pairs(tbhub.load(found["location"])["."].scalars["loss"]) == expected
     assert read_scalars(found["location"])["loss"] == expected
     assert hub.json("GET", "/api/v1/runs/1/log")["text"].count("logged to") == 2
+
+
+def test_any_name_can_be_resumed(hub: HubProcess) -> None:
+    for name in ("two words", "a, b", "run7*"):
+        assert run("run", "--name", name, "--", "true").returncode == 0
+        done = run("run", "--resume", name, "--", "true")
+        assert done.returncode == 0, done.stderr
+    assert [known(hub, number)["attempt"] for number in (1, 2, 3)] == [2, 2, 2]
+
+
+def test_counting_goes_on_within_a_command(hub: HubProcess) -> None:
+    code = """
+import tbhub
+for _ in range(2):
+    with tbhub.Run() as run:
+        run.log_metrics({"loss": 1.0})
+"""
+    assert run("run", "--name", "mine", *python(code)).returncode == 0
+    assert run("run", "--resume", "mine", *python(code)).returncode == 0
+    points = tbhub.load(known(hub)["location"])["train"].scalars["loss"]
+    assert points.steps.tolist() == [0, 1, 2, 3]
 
 
 def test_a_run_that_lives_is_not_resumed(hub: HubProcess) -> None:
@@ -325,14 +439,18 @@ def test_what_a_fenced_worker_leaves(hub: HubProcess) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     hub.json("POST", "/api/v1/runs", json={"resume": "mine", "force": True})
-    process.communicate("\n", timeout=90)
+    _, err = process.communicate("\n", timeout=90)
+    assert "another process has gone on with the run: attempt 2" in err
+    assert "attempt 1 is over. What this one logs" in err
     (spool,) = all_spools()
     done = run("sync")
     assert done.returncode == 1
     assert "another process has gone on with run 1: attempt 2" in done.stdout
     assert "`tbhub sync --discard` removes it" in done.stdout
     assert spool.path.exists()
-    assert run("sync", "--discard").returncode == 0
+    done = run("sync", "--discard")
+    assert (done.returncode, "published  " in done.stdout) == (0, False)
+    assert "removed    hub://runs/1" in done.stdout
     assert not spool.path.exists()
     assert known(hub)["status"] == "running"
 
@@ -438,3 +556,41 @@ def test_ranks_are_one_run(hub: HubProcess, monkeypatch: pytest.MonkeyPatch) -> 
     (found,) = hub.json("GET", "/api/v1/runs")["runs"]
     assert found["status"] == "finished"
     assert {".", "rank1"} <= set(tbhub.load(found["location"]))
+
+
+def test_ranks_that_have_nothing_in_common_are_told_what_to_do(
+    hub: HubProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    assert run("run", "--name", "ddp", "--", "true").returncode == 0
+    monkeypatch.setenv("RANK", "1")
+    refused = run("run", "--name", "ddp", "--", "true")
+    assert refused.returncode == 2
+    assert "TBHUB_RUN_KEY" in refused.stderr
+
+
+def test_ranks_by_their_master(hub: HubProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    ranks = []
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        ranks.append(start("run", *python("print('ready'); input()"), stdin=subprocess.PIPE))
+    for process in ranks:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in ranks:
+        process.communicate("\n", timeout=60)
+        assert process.returncode == 0
+    assert len(hub.json("GET", "/api/v1/runs")["runs"]) == 1
+    monkeypatch.setenv("RANK", "0")
+    assert run("run", "--", "true").returncode == 0  # the next job there is another run
+    assert len(hub.json("GET", "/api/v1/runs")["runs"]) == 2
+
+
+def test_commands_of_one_step_of_slurm(hub: HubProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("JOB_ID", "77"), ("STEP_ID", "0"), ("PROCID", "0")):
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    for name in ("train", "evaluate"):
+        assert run("run", "--name", name, "--", "true").returncode == 0
+    assert [known(hub, number)["name"] for number in (1, 2)] == ["train", "evaluate"]

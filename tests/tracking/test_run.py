@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tbhub
+from storage.conftest import Place
 from support.hub import HubProcess, eventually
 from support.oracle import read_scalars
 from tbhub.publisher.spool import all_spools
@@ -146,14 +149,106 @@ def test_whoever_is_fenced_trains_on(hub: HubProcess, monkeypatch: pytest.Monkey
     assert "loss" in tbhub.load(run.logdir)["train"].scalars
 
 
+def test_whoever_is_fenced_publishes_no_more(
+    hub: HubProcess,
+    s3: Callable[..., Place],
+    environment: Callable[[Place], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lifeline, "_BEAT", 0.2)
+    place = s3()
+    run = tbhub.Run(name="mine", storage=environment(place))
+    assert run._lifeline is not None
+    assert run._lifeline._thread is not None
+    hub.json("POST", "/api/v1/runs", json={"resume": "mine", "force": True})
+    with pytest.warns(tbhub.TbhubWarning, match="another process has gone on with the run"):
+        run._lifeline._thread.join(60)
+    run.log_metrics({"loss": 1.0})
+    run.finish()
+    assert [spool.backlog().files > 0 for spool in all_spools()] == [True]
+    store, prefix = place.open()
+    assert not any("tfevents" in entry.path for entry in store.list(prefix))
+    store.close()
+
+
 def test_counting_goes_on_where_it_was(hub: HubProcess) -> None:
-    for attempt in (1, 2):
+    for attempt in (1, 2):  # at once: the hub has not read yet what the first has logged
         with tbhub.Run(resume=1 if attempt > 1 else None) as run:
             for _ in range(3):
                 run.log_metrics({"loss": attempt})
-        eventually(lambda: known(hub, 1)["metrics"].get("train/loss", {}).get("count", 0) >= 3)
     points = tbhub.load(run.location)["train"].scalars["loss"]
     assert points.steps.tolist() == list(range(6))
+
+
+def test_several_runs_of_one_step_of_slurm(
+    hub: HubProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("JOB_ID", "77"), ("STEP_ID", "0"), ("PROCID", "0")):
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    for lr in (1, 2):
+        with tbhub.Run("sweep", hparams={"lr": lr}) as run:
+            assert run.id == lr
+    assert [known(hub, number)["hparams"] for number in (1, 2)] == [{"lr": 1}, {"lr": 2}]
+
+
+def test_a_run_that_has_ended_takes_nothing(hub: HubProcess) -> None:
+    run = tbhub.Run(name="over")
+    run.finish()
+    for log in (
+        lambda: run.log_metrics({"loss": 1.0}),
+        lambda: run.log_hparams({"lr": 1}),
+        lambda: run.writer("test"),
+    ):
+        with pytest.raises(RuntimeError, match="run over has ended"):
+            log()
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "exit_code"),
+    [
+        ("run = tbhub.Run()", "finished", None),
+        ("run = tbhub.Run(); 1 / 0", "failed", 1),
+        ("sys.last_value = ValueError(); run = tbhub.Run()", "finished", None),
+        ("with tbhub.Run(): sys.exit(4)", "failed", 4),
+    ],
+)
+def test_how_a_program_ends(hub: HubProcess, code: str, status: str, exit_code: int | None) -> None:
+    subprocess.run([sys.executable, "-c", f"import sys, tbhub\n{code}"], timeout=60)
+    assert (known(hub, 1)["status"], known(hub, 1)["exit_code"]) == (status, exit_code)
+
+
+def test_a_spool_that_cannot_be_written_to(
+    hub: HubProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TBHUB_SPOOL_DIR", str(tmp_path / "file" / "spool"))
+    with pytest.raises(OSError, match="set TBHUB_SPOOL_DIR"):
+        tbhub.Run()
+    assert hub.json("GET", "/api/v1/runs")["runs"] == []
+
+
+def test_what_a_resumed_run_does_not_take_is_told(hub: HubProcess) -> None:
+    tbhub.Run("e", "mine").finish()
+    with pytest.warns(tbhub.TbhubWarning, match="the name other and the storage /x are not used"):
+        run = tbhub.Run("e", "other", storage="/x", resume="mine")
+    run.finish()
+    assert run.name == "mine"
+
+
+def test_an_agent_that_is_killed_is_replaced(
+    hub: HubProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifeline, "_BEAT", 0.2)
+    run = tbhub.Run()
+    assert run._lifeline is not None
+    assert run._lifeline._publishing is not None
+    agent = run._lifeline._publishing._agent._process
+    agent.kill()
+    agent.wait()
+    run.log_metrics({"loss": 1.0})
+    run.writer().flush()
+    eventually(lambda: "train/loss" in known(hub, run.id)["metrics"])
+    run.finish()
 
 
 def test_the_board_of_a_run_and_of_an_experiment(hub: HubProcess) -> None:

@@ -6,6 +6,7 @@ import math
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,6 +62,31 @@ def test_any_hyperparameter_becomes_plain(hparams: dict[str, object]) -> None:
         assert isinstance(value, bool | int | str) or math.isfinite(value)
 
 
+class Tensor:
+    """As torch's: its size is a method."""
+
+    dtype = "float32"
+
+    def __init__(self, *values: float) -> None:
+        self.values = values
+
+    def size(self) -> tuple[int, ...]:
+        return (len(self.values),)
+
+    def item(self) -> float:
+        if len(self.values) != 1:
+            raise RuntimeError("a Tensor with several elements cannot be converted to Scalar")
+        return self.values[0]
+
+    def __repr__(self) -> str:
+        return f"tensor({list(self.values)})"
+
+
+def test_a_hyperparameter_in_an_array_is_a_number() -> None:
+    given = {"t": Tensor(2.0), "n": np.float32(0.5), "a": np.array([3]), "many": Tensor(1.0, 2.0)}
+    assert plain_hparams(given) == {"t": 2.0, "n": 0.5, "a": 3, "many": "tensor([1.0, 2.0])"}
+
+
 def test_secrets_are_not_told() -> None:
     environ = {"WANDB_API_KEY": "abcdef123", "MY_TOKEN": "zz", "HOME": "/root/abc"}
     assert command_text(["train", "--key=abcdef123"], environ) == "train '--key=***'"
@@ -92,6 +118,7 @@ def test_what_a_command_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     found = joined(told)
     assert found is not None
     assert (found.id, found.logdir, found.attempt, told["A"]) == (7, tmp_path, 2, "b")
+    assert told["PYTHONUNBUFFERED"] == "1"
     alone = child_environment({}, tmp_path, run=None, attempt=None, url=None, token=None)
     found = joined(alone)
     assert found is not None
@@ -114,3 +141,20 @@ def test_ranks_and_what_they_have_in_common() -> None:
     assert shared_key(step) != shared_key({**step, "SLURM_STEP_ID": "3"})
     assert shared_key({"RANK": "1", "TORCHELASTIC_RUN_ID": "none"}) is None
     assert shared_key({"TBHUB_RUN_KEY": "k"}) == "k"
+
+
+def test_several_runs_of_one_job_are_told_apart() -> None:
+    job = {"TBHUB_RUN_KEY": "k" * 500}
+    keys = {shared_key(job, of=("e", name, None, nth)) for name in ("a", "b") for nth in (1, 2)}
+    assert len(keys) == 4
+    assert all(len(key or "") <= 200 for key in keys)
+    assert shared_key(job, of=("e", "a", None, 1)) in keys
+
+
+def test_ranks_that_know_only_their_master() -> None:
+    assert shared_key({"RANK": "1", "WORLD_SIZE": "2"}) is None
+    first = {"RANK": "0", "MASTER_ADDR": "node7", "MASTER_PORT": "29500"}
+    assert shared_key(first, "a") == shared_key({**first, "RANK": "1"}, "b") is not None
+    assert shared_key(first) != shared_key({**first, "MASTER_PORT": "29501"})
+    here = {**first, "MASTER_ADDR": "127.0.0.1"}
+    assert shared_key(here, "a") != shared_key(here, "b")  # each has a loopback of its own

@@ -18,17 +18,22 @@ from tbhub.api.problems import Ambiguous, BadRequest, Conflict, Fenced, NotFound
 from tbhub.catalog.resolve import resolve
 from tbhub.catalog.run_records import create_run
 from tbhub.catalog.runs import set_hparams
+from tbhub.catalog.selection import RunName, Selection
 from tbhub.catalog.selectors import parse
 from tbhub.database.rows import insert_new
 from tbhub.database.tables import jobs, run_details, run_tags, runs, users
 
 NEW_JOB = "new"
+# Keys that begin so come again, for something else: they mean a run for as long as it is running.
+PASSING_KEY = "now:"
 
 Placing = Callable[[int, str], str]  # a run's number and name to its location
 
 
 def known_by_key(connection: Connection, workspace_id: int, key: str) -> tuple[int, int] | None:
     """The run and the attempt that were begun with a key."""
+    if key.startswith(PASSING_KEY):
+        _forget_key(connection, workspace_id, key)
     chosen = select(runs.c.id, runs.c.attempt, runs.c.key).where(
         runs.c.workspace_id == workspace_id, (runs.c.key == key) | (runs.c.resume_key == key)
     )
@@ -36,6 +41,13 @@ def known_by_key(connection: Connection, workspace_id: int, key: str) -> tuple[i
     if row is None:
         return None
     return row.id, 1 if row.key == key else row.attempt
+
+
+def _forget_key(connection: Connection, workspace_id: int, key: str) -> None:
+    """A run that is over is not meant by a key that has come again."""
+    for column in (runs.c.key, runs.c.resume_key):
+        over = (runs.c.workspace_id == workspace_id, column == key, runs.c.status != "running")
+        connection.execute(update(runs).where(*over).values({column: None}))
 
 
 def begin_run(
@@ -83,7 +95,9 @@ def run_to_resume(connection: Connection, text: str, visible: frozenset[int] | N
     if text.isdecimal():
         found = resolve(connection, parse(""), visible, trials=[int(text[:18])]).run_ids
     else:
-        found = resolve(connection, parse(text), visible).run_ids
+        found = resolve(
+            connection, _named(connection, text, visible) or parse(text), visible
+        ).run_ids
     if not found:
         raise NotFound(f"There is no run {text}.", terms=[text])
     if len(found) > 1:
@@ -92,6 +106,16 @@ def run_to_resume(connection: Connection, text: str, visible: frozenset[int] | N
             matches=list(found[:10]),
         )
     return found[0]
+
+
+def _named(connection: Connection, text: str, visible: frozenset[int] | None) -> Selection | None:
+    """The runs of exactly this name, if there are any; it may look like anything."""
+    chosen = select(runs.c.id).where(runs.c.name == text)
+    if visible is not None:
+        chosen = chosen.where(runs.c.workspace_id.in_(visible))
+    if connection.scalar(chosen.limit(1)) is None:
+        return None
+    return Selection((RunName(text),))
 
 
 def resume_run(

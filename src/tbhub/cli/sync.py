@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -63,23 +64,29 @@ def sync(
     """
     deadline = time.monotonic() + duration(wait)
     results = []
+    removed: set[Path] = set()
     for spool in all_spools():
         left = spool.backlog()
         if not only_list:
-            spool, left = _publish(spool, left, deadline, may_discard)
+            spool, left = _publish(spool, left, deadline, removed if may_discard else None)
         results.append((spool, left))
     if as_json:
-        print(json.dumps([_as_json(spool, left) for spool, left in results], indent=2))
+        told = [_as_json(spool, left, spool.path in removed) for spool, left in results]
+        print(json.dumps(told, indent=2))
     else:
-        _print(results, only_list)
+        _print(results, removed, only_list)
     if any(_is_waiting(*each) for each in results):
         raise typer.Exit(1)
 
 
 def _publish(
-    spool: Spool, before: Backlog, deadline: float, may_discard: bool
+    spool: Spool, before: Backlog, deadline: float, removed: set[Path] | None
 ) -> tuple[Spool, Backlog]:
-    """What is left, and where it goes: a run that is told to a hub is given a place."""
+    """What is left, and where it goes: a run that is told to a hub is given a place.
+
+    Args:
+        removed: Gets those that nobody wants and that are removed; None: nothing may be.
+    """
     from tbhub.tracking.owed import (
         concerns_hub,
         credentials_for,
@@ -100,7 +107,8 @@ def _publish(
             if hub is not None:
                 spool = tell_run(hub, spool)
                 if unwanted := why_unwanted(hub, spool):
-                    if may_discard and discard(spool):
+                    if removed is not None and discard(spool):
+                        removed.add(spool.path)
                         return spool, Backlog()
                     advice = "`tbhub sync --discard` removes it"
                     return spool, Backlog(before.files, before.bytes, f"{unwanted}; {advice}")
@@ -140,7 +148,7 @@ def _is_waiting(spool: Spool, left: Backlog) -> bool:
     return bool(left.files or left.refused or left.problem or spool.owed.exists())
 
 
-def _as_json(spool: Spool, left: Backlog) -> dict[str, Any]:
+def _as_json(spool: Spool, left: Backlog, is_removed: bool) -> dict[str, Any]:
     return {
         "uri": spool.uri,
         "directory": str(spool.directory),
@@ -148,15 +156,18 @@ def _as_json(spool: Spool, left: Backlog) -> dict[str, Any]:
         "bytes": left.bytes,
         "problem": left.problem or None,
         "refused": list(left.refused),
+        "removed": is_removed,
     }
 
 
-def _print(results: list[tuple[Spool, Backlog]], only_list: bool) -> None:
+def _print(results: list[tuple[Spool, Backlog]], removed: set[Path], only_list: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     waiting = 0
     for spool, left in results:
         if not _is_waiting(spool, left):
-            if not only_list:
+            if spool.path in removed:
+                console.print(f"removed    {plain(spool.uri)}, unpublished", markup=False)
+            elif not only_list:
                 console.print(f"published  {plain(spool.uri)}", style="green", markup=False)
             continue
         waiting += 1

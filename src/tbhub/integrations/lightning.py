@@ -15,6 +15,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,9 @@ class TbhubLogger(Logger):  # type: ignore[misc]  # checked without Lightning's 
     @rank_zero_only  # type: ignore[untyped-decorator]
     def finalize(self, status: str) -> None:
         """Writes out what has been logged; a training that has failed is over."""
-        self.save()
+        from tbhub.tracking.run import RunOverError
+
+        with suppress(RunOverError):  # Lightning finalizes again, or its user has ended the run
+            self.save()
         if status != "success":
             self._ownership.finish("failed")

@@ -5,6 +5,7 @@ It is told by lines of JSON on stdin:
     {"spool": "/path", "credentials": null}              publish this from now on
     {"publish": 1, "spool": "/path", "timeout": 60}      all that is on disk now; answer when done
     {"close": 2, "spool": "/path", "timeout": 60}        for the last time
+    {"abandon": 3, "spool": "/path", "timeout": 0}       nothing more: it is left as it is
 
 and answers ``{"id": 1, "files": 0, "bytes": 0, "problem": "", "refused": []}``. When stdin ends it
 publishes what is left, for an hour at most, says in the spool's log what it could not, and ends.
@@ -33,6 +34,7 @@ _HURRY = 25.0  # the same where the machine is about to be taken away
 _LOOKS = 1.0  # seconds between two looks at what has gone wrong
 _TRIES = 10
 _AGAIN = 0.2  # seconds between two passes that someone waits for
+_QUESTIONS = ("publish", "close", "abandon")
 
 
 class Watched:
@@ -110,6 +112,14 @@ class Watched:
             self._held.close()
         return left
 
+    def abandon(self) -> Backlog:
+        """Publishes nothing more."""
+        with self._lock:
+            if self._publisher is not None:
+                self._publisher.stop()
+            self._held.close()
+        return self.spool.backlog()
+
     def _remove(self) -> None:
         """The program closes its pipe and its lock at its very end, but one after the other."""
         for _ in range(_TRIES):
@@ -183,17 +193,20 @@ class Agent:
         threading.Thread(target=self._serve, args=(message,), daemon=True).start()
 
     def _serve(self, message: dict[str, Any]) -> None:
+        what = next(word for word in _QUESTIONS if word in message)
         watched = self._watched.get(message["spool"])
-        if "close" in message:
+        if what != "publish":
             self._watched.pop(message["spool"], None)
         if watched is None:
             left = Backlog()
-        elif "close" in message:
+        elif what == "abandon":
+            left = watched.abandon()
+        elif what == "close":
             left = watched.close(message["timeout"])
         else:
             left = watched.publish(message["timeout"])
         answer = {
-            "id": message["close"] if "close" in message else message["publish"],
+            "id": message[what],
             "files": left.files,
             "bytes": left.bytes,
             "problem": left.problem,

@@ -7,7 +7,7 @@ in whatever way, the agent publishes what is left and ends as well: it is in a s
 so that what is sent to the program's group of processes does not reach it. Children that were
 forked hold the pipe, too, so that what they write is followed as long as they live.
 
-An agent that was killed is replaced when something is asked of it.
+An agent that was killed is replaced when something is asked of it, or when somebody looks after it.
 """
 
 from __future__ import annotations
@@ -51,6 +51,11 @@ class Publishing:
         """The agent's stdin: it goes on as long as any process has this open."""
         return self._agent.pipe
 
+    def revive(self) -> None:
+        """Has another agent go on if this one was killed; to be called now and then."""
+        if self.is_ours:
+            self._agent.revive()
+
     def flush(self, timeout: float) -> Backlog:
         """Publishes all that is on disk now; what is left when time is up."""
         return self._agent.ask("publish", self.spool, timeout)
@@ -58,6 +63,10 @@ class Publishing:
     def close(self, timeout: float) -> Backlog:
         """The same for the last time: the place in the spool is removed if nothing is left."""
         return self._agent.ask("close", self.spool, timeout)
+
+    def abandon(self) -> None:
+        """Publishes nothing more: what is left waits in the spool."""
+        self._agent.ask("abandon", self.spool, 0)
 
 
 class _Agent:
@@ -100,19 +109,23 @@ class _Agent:
             self._given[spool.path] = credentials
             self._send({"spool": str(spool.path), "credentials": credentials})
 
+    def revive(self) -> None:
+        with self._lock:
+            if self._process.poll() is not None:
+                self._send(again=True)
+
     def ask(self, what: str, spool: Spool, timeout: float) -> Backlog:
         deadline = time.monotonic() + timeout
         with self._lock:
             self._asked += 1
-            self._send(
-                {what: self._asked, "spool": str(spool.path), "timeout": timeout}, again=True
-            )
+            question = {what: self._asked, "spool": str(spool.path), "timeout": timeout}
+            self._send(question, again=True)
             answer = self._answer(self._asked, deadline + _GRACE)
             if answer is None and self._process.poll() is not None:
                 # It was killed while we waited; the next one goes on where it stood.
-                self._send({what: self._asked, "spool": str(spool.path), "timeout": timeout}, True)
+                self._send(question, again=True)
                 answer = self._answer(self._asked, deadline + _GRACE)
-            if what == "close":
+            if what != "publish":
                 self._given.pop(spool.path, None)
         if answer is None:
             left = spool.backlog()
@@ -121,15 +134,13 @@ class _Agent:
             answer["files"], answer["bytes"], answer["problem"], tuple(answer["refused"])
         )
 
-    def _send(self, message: dict[str, Any], again: bool = False) -> None:
-        lines = [message]
+    def _send(self, *lines: dict[str, Any], again: bool = False) -> None:
         if again and self._process.poll() is not None:
             os.close(self._stdin)
             os.close(self._stdout)
             self._process = self._spawn()
-            lines[:0] = [
-                {"spool": str(path), "credentials": given} for path, given in self._given.items()
-            ]
+            given = self._given.items()
+            lines = (*({"spool": str(path), "credentials": each} for path, each in given), *lines)
         try:
             for line in lines:
                 os.write(self._stdin, json.dumps(line).encode() + b"\n")

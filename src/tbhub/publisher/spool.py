@@ -27,6 +27,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
+from tempfile import TemporaryFile
 
 from tbhub.errors import TbhubError
 from tbhub.events.names import is_event_file
@@ -255,11 +256,26 @@ def make_spool(
         (path / _FILES).mkdir()
         _write_target(spool)
     except OSError as error:
-        raise SpoolError(
-            f"cannot keep local copies in {root}: {error.strerror}; set TBHUB_SPOOL_DIR to a "
-            "directory that can be written to"
-        ) from error
+        raise _unusable(root, error) from error
     return spool
+
+
+def check_spool() -> None:
+    """Raises `SpoolError` if the spool cannot be written to."""
+    root = spool_root()
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        raise _unusable(root, error) from error
+
+
+def _unusable(root: Path, error: OSError) -> SpoolError:
+    return SpoolError(
+        f"cannot keep local copies in {root}: {error.strerror}; set TBHUB_SPOOL_DIR to a "
+        "directory that can be written to"
+    )
 
 
 def redirect(spool: Spool, uri: str) -> Spool:

@@ -70,8 +70,8 @@ _CONFLICT_CODES = {
     *("FileAlreadyExists", "TargetConditionNotMet", "UpdateNotLatest"),
 }
 _SETUP = (
-    "set the environment variables in docs/storage.md, or have the hub keep credentials: "
-    "`tbhub storage add`"
+    "set the environment variables in docs/storage.md where this runs, or have the hub keep the "
+    "logs and give no storage; what the hub itself reads has credentials by `tbhub storage add`"
 )
 
 

@@ -67,11 +67,15 @@ def open_store(
     if place.scheme == FILE:
         plan_for(place, credentials or {}, os.environ)
         return LocalStore(), os.path.abspath(os.path.expanduser(place.path)).strip("/")
-    plan = plan_for(place, credentials or {}, os.environ)
     if place.scheme == HUB:
         from tbhub.storage.hub import HubStore  # so is a client for HTTP
+        from tbhub.storage.known_hub import known_hub
 
+        if not credentials and not os.environ.get("TBHUB_URL"):
+            credentials = known_hub(os.environ)
+        plan = plan_for(place, credentials or {}, os.environ)
         return HubStore(plan.config, patience or Patience(), limit), place.path
+    plan = plan_for(place, credentials or {}, os.environ)
     return _bucket_store(place, plan, patience or Patience(), limit), place.path
 
 
@@ -225,7 +229,12 @@ def _hub(place: Uri, given: Mapping[str, str], environ: Mapping[str, str]) -> Pl
     }
     url = config.get("url", "")
     if not url.startswith(("http://", "https://")):
-        raise BadCredentials("open", str(place), "give the hub's url, or set TBHUB_URL")
+        raise BadCredentials(
+            "open",
+            str(place),
+            "no hub is known: say where it is with `tbhub login URL` or TBHUB_URL, or start one on "
+            "this machine with `tbhub up`",
+        )
     if not config.get("attempt", "1").isdecimal():
         raise BadCredentials("open", str(place), "attempt, or TBHUB_ATTEMPT, is a number")
     config["url"] = url.partition("?")[0].rstrip("/")

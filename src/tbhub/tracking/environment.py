@@ -6,6 +6,7 @@ PAI, XT and Vertex AI look for: the directory to log to.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ OTHER_LOGDIRS = ("PAI_OUTPUT_TENSORBOARD", "XT_OUTPUT_MNT", "AIP_TENSORBOARD_LOG
 PLACEHOLDER = "{logdir}"
 
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
+_PASSING_KEY = "now:"  # the catalog's, too: the address of a job is that of another the next day
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LONGEST_KEY = 150  # with what is put behind it, a hub takes 200
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ def child_environment(
     url: str | None,
     token: str | None,
 ) -> dict[str, str]:
-    """The environment of a run's command."""
+    """The environment of a run's command, whose Python shows what it prints as it comes."""
     given = {
         RUN_ID: "" if run is None else str(run),
         LOGDIR: str(logdir),
@@ -71,7 +75,7 @@ def child_environment(
         given[URL] = url
     if token:
         given[TOKEN] = token
-    return {**environ, **given}
+    return {"PYTHONUNBUFFERED": "1", **environ, **given}
 
 
 def with_logdir(command: list[str], logdir: Path) -> list[str]:
@@ -87,11 +91,32 @@ def rank(environ: Mapping[str, str] = os.environ) -> int:
     return 0
 
 
-def shared_key(environ: Mapping[str, str] = os.environ) -> str | None:
-    """What all processes of a distributed job, and no other, have in common: they are one run."""
+def is_ranked(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether this seems to be one process of a distributed job."""
+    return any(environ.get(name, "").isdecimal() for name in _RANKS)
+
+
+def shared_key(
+    environ: Mapping[str, str] = os.environ, host: str = "", *, of: tuple[object, ...] = ()
+) -> str | None:
+    """What all processes of a distributed job, and no other, have in common: they are one run.
+
+    Args:
+        host: This machine; an address that is its own means another on each.
+        of: What tells a run from others of the same job.
+    """
+    job = _job_key(environ, host)
+    if job is None or not of:
+        return job
+    if len(job) > _LONGEST_KEY:
+        job = f"{job[: _LONGEST_KEY - 16]}{_digest(job)}"
+    return f"{job}-{_digest(repr(of))}"
+
+
+def _job_key(environ: Mapping[str, str], host: str) -> str | None:
     if given := environ.get(KEY):
         return given
-    if not any(environ.get(name, "").isdecimal() for name in _RANKS):
+    if not is_ranked(environ):
         return None
     if step := environ.get("SLURM_STEP_ID"):  # a batch script is no step, and runs many things
         names = ("SLURM_JOB_ID", "SLURM_CLUSTER_NAME", "SLURM_RESTART_COUNT")
@@ -99,4 +124,14 @@ def shared_key(environ: Mapping[str, str] = os.environ) -> str | None:
     if space := environ.get("PMIX_NAMESPACE"):
         return f"pmix-{space}"
     elastic = environ.get("TORCHELASTIC_RUN_ID", "none")
-    return None if elastic == "none" else f"elastic-{elastic}"
+    if elastic != "none":
+        return f"elastic-{elastic}"
+    address, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
+    if not address or not port:
+        return None
+    where = f"{host}-{address}" if address in _LOOPBACK else address
+    return f"{_PASSING_KEY}master-{where}-{port}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

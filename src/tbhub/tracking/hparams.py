@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 HParam = bool | int | float | str
@@ -42,8 +43,9 @@ def parse_hparam(text: str) -> tuple[str, HParam]:
 
 
 def _plain(value: Any) -> HParam:
-    if hasattr(value, "item") and getattr(value, "size", 0) == 1:
-        value = value.item()
+    if hasattr(value, "item") and hasattr(value, "dtype"):  # of NumPy, torch, JAX, …
+        with suppress(ValueError, TypeError, RuntimeError):  # several are no number
+            value = value.item()
     if isinstance(value, bool | str):
         return value
     if isinstance(value, int):

@@ -17,7 +17,7 @@ import warnings
 from pathlib import Path
 
 from tbhub.api.models import Finish, Heartbeat, NewRun, RunChange, RunEnding, StartedRun
-from tbhub.api.problems import Fenced, Problem, TooManyRequests, Unavailable
+from tbhub.api.problems import Conflict, Fenced, Problem, TooManyRequests, Unavailable
 from tbhub.client import calls
 from tbhub.client.errors import HubUnreachable
 from tbhub.client.hub import Hub
@@ -25,11 +25,12 @@ from tbhub.errors import TbhubError, TbhubWarning
 from tbhub.publisher.agent import Publishing, start_agent
 from tbhub.publisher.plan import latest_stamp
 from tbhub.publisher.publisher import Backlog
-from tbhub.publisher.spool import PATIENCE as PATIENCE_OF_STORES
-from tbhub.publisher.spool import Spool, make_spool, redirect
+from tbhub.publisher.spool import Spool, check_spool, make_spool, redirect
 from tbhub.storage.errors import NotFound
 from tbhub.storage.joined import readable
 from tbhub.storage.open import open_store
+from tbhub.storage.store import Patience
+from tbhub.tracking import environment
 from tbhub.tracking.details import git_diff
 from tbhub.tracking.hparams import HParam
 from tbhub.tracking.owed import (
@@ -41,12 +42,18 @@ from tbhub.tracking.owed import (
     write_known,
     write_owed,
 )
+from tbhub.tracking.waiting import within
 
 PATIENCE = 5.0  # seconds a training waits for its hub at the beginning
 _BEAT = 15.0  # seconds between two signs of life
 _TIMEOUT = 10.0  # seconds of a call
 _LOOK = 5.0  # seconds between two looks at what is left
+_FETCHING = Patience(timeout=PATIENCE, connect_timeout=PATIENCE, retries=1, total=PATIENCE)
 _STALLED = 15.0  # seconds without progress after which the end is not waited for
+_ALONE = (
+    "If this is one of several processes of a job, set TBHUB_RUN_KEY to the same for all of them, "
+    "and to something that no other job has: then they are one run."
+)
 _PASSING = (HubUnreachable, Unavailable, TooManyRequests)
 
 
@@ -63,6 +70,7 @@ class Lifeline:
 
     Raises:
         Problem: The hub does not want the run.
+        SpoolError: What it logs cannot be kept on this machine; no hub has been told.
 
     Attributes:
         started: The run as the hub knows it; None while no hub does.
@@ -92,13 +100,16 @@ class Lifeline:
         self._answered = threading.Event()
         self._wake = threading.Event()
         self._ended = False
-        self._is_fenced = False
+        self._is_over = False
+        self._fenced = threading.Event()
         self._refusal: Problem | None = None
         self._unsaid: dict[str, HParam] = {}
         self._spool: Spool | None = None
         self._held: int | None = None
         self._publishing: Publishing | None = None
         self._thread: threading.Thread | None = None
+        if new.storage is None or "://" in new.storage:
+            check_spool()
         if not offline:
             self._thread = threading.Thread(target=self._live, name="tbhub-lifeline", daemon=True)
             self._thread.start()
@@ -138,21 +149,34 @@ class Lifeline:
         """A file that earlier attempts have published; None if there is none.
 
         Raises:
-            StoreError: It cannot be had now.
+            OSError: It cannot be had now, or not in a few seconds.
         """
         if self._spool is None or self.started is None or self._hub is None:
             return None
         to_hub = goes_to_hub(self._spool.uri)
         credentials = hub_credentials(self._hub, self.started.attempt) if to_hub else None
-        opened, prefix = open_store(self._spool.uri, credentials, patience=PATIENCE_OF_STORES)
-        store = readable(opened)
-        try:
-            below = f"rank{self._rank}/{name}" if self._rank else name
-            return store.read(f"{prefix}/{below}")
-        except NotFound:
-            return None
-        finally:
-            store.close()
+        opened, prefix = open_store(self._spool.uri, credentials, patience=_FETCHING)
+
+        def read() -> bytes | None:
+            store = readable(opened)
+            try:
+                return store.read(f"{prefix}/{_below(self._rank, name)}")
+            except NotFound:
+                return None
+            finally:
+                store.close()
+
+        return within(PATIENCE, read)
+
+    def counted_before(self, directory: str) -> int:
+        """Where the steps of earlier attempts below a directory have come to; 0 without any."""
+        if self.started is None or self._hub is None or self.started.attempt == 1:
+            return 0
+        from tbhub.tracking.counting import counted_before
+
+        return counted_before(
+            self._hub, self.started.run, self.started.attempt, _below(self._rank, directory)
+        )
 
     def tell_hparams(self, hparams: dict[str, HParam]) -> None:
         """Has the hub know hyperparameters, soon."""
@@ -165,20 +189,22 @@ class Lifeline:
                 self._unsaid.update(hparams)
                 self._wake.set()
 
-    def finish(self, status: RunEnding, exit_code: int | None = None) -> str:
+    def finish(self, status: RunEnding, exit_code: int | None = None, *, waits: bool = True) -> str:
         """Waits until all is published, as long as that goes on, and tells the hub.
+
+        Again, after an interrupt, it may be told not to wait: the agent publishes what is left.
 
         Returns:
             What is left to do, in a sentence; empty if that is nothing.
         """
-        if self._process != os.getpid():
+        if self._process != os.getpid() or self._is_over:
             return ""
         self._ended = True
         self._wake.set()
         if self._thread is not None:
             self._thread.join(PATIENCE)
         self._diff.join(PATIENCE)
-        if self._is_fenced:
+        if self._fenced.is_set():
             self._let_go(False)
             return ""
         ended: dict[str, object] | None = None
@@ -187,8 +213,11 @@ class Lifeline:
         with self._lock:
             if self._spool is not None:
                 write_owed(self._spool, self._owed(ended))
-        left = self._drain()
+        left = self._drain() if waits else self._backlog()
         is_told = ended is None or self._tell_end(status, exit_code)
+        if self._fenced.is_set():
+            self._let_go(False)
+            return ""
         if self._spool is None and not is_told:
             self._keep_end(self._owed(ended))
         elif self._spool is not None and is_told:
@@ -220,8 +249,8 @@ class Lifeline:
                 return
             self._wake.wait(_BEAT)
             self._wake.clear()
-            if self._ended and self.started is not None and not self._unsaid:
-                return
+            if self._publishing is not None:
+                self._publishing.revive()
 
     def _tell_run(self) -> None:
         if self._hub is None:
@@ -257,7 +286,8 @@ class Lifeline:
         )
         try:
             self._hub.finish_run(self.started.run.id, finish)
-        except Fenced:
+        except Fenced as error:
+            self._fence(str(error))
             return True
         except TbhubError as error:
             self.trouble = str(error)
@@ -274,23 +304,34 @@ class Lifeline:
         write_owed(self._spool, owed)
 
     def _fence(self, why: str) -> None:
-        self._is_fenced = True
+        self._fenced.set()
         self.trouble = why
         if self._publishing is not None:
-            self._publishing.close(0)
-        _warn(f"{why} What this process logs from now on stays in {self.logdir}")
+            self._publishing.abandon()
+        _warn(
+            f"another process has gone on with the run: {why.rstrip('.')}. What this one logs is "
+            f"published no more and stays in {self.logdir}"
+        )
 
     def _refuse(self, error: TbhubError) -> None:
         self.trouble = str(error)
         if self._answered.is_set():
             _warn(f"the hub does not take the run: {error}; what it logs stays in {self.logdir}")
+        elif isinstance(error, Conflict) and self._seems_alone():
+            self._refusal = Conflict(f"{error.message} {_ALONE}", **error.details)
         elif isinstance(error, Problem):
             self._refusal = error
+
+    def _seems_alone(self) -> bool:
+        """Whether this is one process of a job, and the others cannot be known."""
+        return environment.is_ranked() and environment.shared_key() is None
 
     # ------------------------------------------------------------------ the files
 
     def _settle(self, logdir: Path | None) -> Path:
         """Where is written to, and what is published from there."""
+        if self.started is not None and (unused := _unused(self._new, self.started)):
+            _warn(f"{self.started.run.name} is gone on with as it is: {unused} not used")
         if self.started is not None and "://" not in self.started.target and logdir is None:
             place = Path(self.started.target)
             place = place / f"rank{self._rank}" if self._rank else place
@@ -327,7 +368,7 @@ class Lifeline:
     def _drain(self) -> Backlog:
         """What is left when all is published, or when it does not go on."""
         if self._publishing is None:
-            return self._spool.backlog() if self._spool is not None else Backlog()
+            return self._backlog()
         least, since = float("inf"), time.monotonic()
         while True:
             left = self._publishing.flush(_LOOK)
@@ -338,7 +379,11 @@ class Lifeline:
             elif time.monotonic() - since > _STALLED:
                 return left
 
+    def _backlog(self) -> Backlog:
+        return self._spool.backlog() if self._spool is not None else Backlog()
+
     def _let_go(self, is_done: bool) -> None:
+        self._is_over = True
         if self._held is not None:
             os.close(self._held)
             self._held = None
@@ -368,6 +413,24 @@ class Lifeline:
                 (self.logdir / "git.diff").write_bytes(diff)
             except OSError as error:
                 _warn(f"the diff of the working directory is not kept: {error.strerror}")
+
+
+def _below(rank: int, name: str) -> str:
+    return f"rank{rank}/{name}" if rank else name
+
+
+def _unused(new: NewRun, started: StartedRun) -> str:
+    """What was given and a run that is gone on with does not take; the beginning of a sentence."""
+    if new.resume is None:
+        return ""
+    run, given = started.run, []
+    if new.name not in (None, run.name):
+        given.append(f"the name {new.name}")
+    if new.experiment not in ("default", run.experiment):
+        given.append(f"the experiment {new.experiment}")
+    if new.storage is not None and not f"{run.location}/".startswith(f"{new.storage.rstrip('/')}/"):
+        given.append(f"the storage {new.storage}")
+    return f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'}" if given else ""
 
 
 def _is_behind(directory: Path) -> bool:

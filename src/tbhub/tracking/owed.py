@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,8 @@ def tell_run(hub: Hub, spool: Spool) -> Spool:
         if owed.new.get("resume") or not owed.new.get("name"):
             raise
         # Its name is taken, and whoever chose it is gone. Told again it is the same: by its key.
-        name = f"{owed.new['name']}-{owed.new['key'][:6]}"
+        mark = sha256(owed.new["key"].encode()).hexdigest()[:6]
+        name = f"{owed.new['name']}-{mark}"
         started = hub.create_run(calls.build(NewRun, **{**owed.new, "name": name}))
     spool = redirect(spool, started.target)
     write_known(spool, Known(started.run.id, started.attempt, hub.connection.url))

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,12 +28,13 @@ from tbhub.api.problems import Problem
 from tbhub.client import calls
 from tbhub.client.errors import HubUnreachable
 from tbhub.client.hub import Hub
-from tbhub.errors import TbhubWarning
+from tbhub.errors import TbhubError, TbhubWarning
 from tbhub.storage.uri import parse
 from tbhub.tracking import environment
 from tbhub.tracking.details import describe, hostname, own_command
 from tbhub.tracking.hparams import plain_hparams
 from tbhub.tracking.lifeline import PATIENCE, Lifeline
+from tbhub.tracking.program import Program, exit_code
 from tbhub.tracking.session import Session
 from tbhub.writer.summary_writer import SummaryWriter
 
@@ -42,6 +43,12 @@ if TYPE_CHECKING:
 
 # Stages that share a directory, as XT has them; any other has its own.
 _STAGES = {None: "train", "train": "train", "test": "test", "eval": "test"}
+# How often this process has begun what is called the same: ranks of a job count alike.
+_begun: Counter[tuple[object, ...]] = Counter()
+
+
+class RunOverError(TbhubError, RuntimeError):
+    """Something was to be logged to a run that has ended."""
 
 
 class Run:
@@ -89,18 +96,19 @@ class Run:
         offline: bool = False,
         hub: Hub | None = None,
     ) -> None:
-        rank = environment.rank()
+        self._rank = environment.rank()
         self._joined = environment.joined()
         self._lifeline: Lifeline | None = None
         self._hub = hub
         self._lock = threading.Lock()
         self._writers: dict[str, SummaryWriter] = {}
-        self._counters: dict[str, int] | None = None
+        self._counters: dict[str, int] = {}
+        self._found: dict[str, list[Path]] = {}  # event files that were there before ours
         self._is_over = False
         self._telling: threading.Thread | None = None
         self._process = os.getpid()
         if self._joined is not None:
-            below = f"rank{rank}" if rank else ""
+            below = f"rank{self._rank}" if self._rank else ""
             self._logdir = self._joined.logdir / below
             self._name = name or self._joined.logdir.name
         else:
@@ -119,11 +127,17 @@ class Run:
             )
             place = None if logdir is None else Path(logdir).absolute()
             self._lifeline = Lifeline(
-                new, logdir=place, hub=hub, offline=offline, rank=rank, checkpoints=checkpoints
+                new,
+                logdir=place,
+                hub=hub,
+                offline=offline,
+                rank=self._rank,
+                checkpoints=checkpoints,
             )
             self._logdir = self._lifeline.logdir
             self._name = name or self._logdir.name
         self._session = Session(self._logdir)
+        self._program = Program()
         atexit.register(self._at_exit)
         if hparams:
             self.log_hparams(hparams)
@@ -178,16 +192,17 @@ class Run:
 
         Raises:
             ValueError: `step_name` is not among the metrics, or a stage is no name.
+            RunOverError: The run has ended.
         """
         directory = _directory(stage)
         writer = self.writer(stage)
         step: Any
         if step_name is None:
             with self._lock:
-                if self._counters is None:
-                    self._counters = self._counted_before()
-                step = self._counters.get(directory, 0)
-                self._counters[directory] = step + 1
+                if directory not in self._counters:
+                    self._counters[directory] = self._counted_before(directory)
+                step = self._counters[directory]
+                self._counters[directory] += 1
         elif step_name in metrics:
             step = metrics[step_name]
         else:
@@ -214,8 +229,12 @@ class Run:
         """Logs hyperparameters: to the catalog, and for TensorBoard's HParams.
 
         TensorBoard shows those of the first call, the catalog those of all.
+
+        Raises:
+            RunOverError: The run has ended.
         """
         plain = plain_hparams(hparams)
+        self._insist_on_life()
         self._session.start(plain)
         if self._lifeline is not None:
             self._lifeline.tell_hparams(plain)
@@ -223,11 +242,18 @@ class Run:
             self._telling = _tell_hparams(self._hub, self.id, plain)
 
     def writer(self, stage: str | None = None) -> SummaryWriter:
-        """The writer of a stage, for whatever TensorBoard can show."""
+        """The writer of a stage, for whatever TensorBoard can show.
+
+        Raises:
+            RunOverError: The run has ended.
+        """
         directory = _directory(stage)
         with self._lock:
+            self._insist_on_life()
             if directory not in self._writers:
-                self._writers[directory] = SummaryWriter(self._logdir / directory)
+                place = self._logdir / directory
+                self._found[directory] = list(place.rglob("*tfevents*"))
+                self._writers[directory] = SummaryWriter(place)
             return self._writers[directory]
 
     def finish(self, status: str = "finished", exit_code: int | None = None) -> None:
@@ -267,8 +293,11 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is None or (isinstance(error, SystemExit) and not error.code):
+        if error is None:
             self.finish()
+        elif isinstance(error, SystemExit):
+            code = exit_code(error.code)
+            self.finish("failed" if code else "finished", code)
         else:
             self.finish("killed" if isinstance(error, KeyboardInterrupt) else "failed")
 
@@ -280,18 +309,32 @@ class Run:
         started = self._lifeline.started if self._lifeline else None
         return started.run if started else None
 
-    def _counted_before(self) -> dict[str, int]:
-        """Where earlier attempts have come to."""
-        known = self._known
-        if known is None and self._joined is not None and (self._joined.attempt or 1) > 1:
-            with suppress(HubUnreachable, Problem, ValueError):
-                known = (self._hub or Hub(keep_alive=False)).run(self._joined.id or 0)
-        return last_steps(known) if known else {}
+    def _insist_on_life(self) -> None:
+        if self._is_over:
+            raise RunOverError(
+                f"run {self.name} has ended: log before `finish`, or begin another run"
+            )
+
+    def _counted_before(self, directory: str) -> int:
+        """Where the steps below a directory have come to, in this attempt and earlier ones."""
+        from tbhub.tracking.counting import counted_before, counted_here
+
+        found = counted_here(self._found[directory])
+        if self._lifeline is not None:
+            return max(found, self._lifeline.counted_before(directory))
+        assert self._joined is not None
+        attempt, below = self._joined.attempt or 1, self._logdir.relative_to(self._joined.logdir)
+        with suppress(HubUnreachable, Problem, ValueError):
+            if attempt > 1 and self._joined.id is not None:
+                hub = self._hub or Hub(keep_alive=False)
+                known = hub.run(self._joined.id)
+                found = max(found, counted_before(hub, known, attempt, str(below / directory)))
+        return found
 
     def _at_exit(self) -> None:
         """The program has ended without a word."""
         if self._process == os.getpid():
-            self.finish("failed" if getattr(sys, "last_value", None) is not None else "finished")
+            self.finish(*self._program.ending())
 
 
 def new_run(
@@ -319,6 +362,8 @@ def new_run(
         storage = os.path.abspath(os.path.expanduser(storage))
     if storage:
         parse(storage)  # what is no place at all is not to be found out at the end
+    called = (experiment, name, resume)
+    _begun[called] += 1
     return calls.build(
         NewRun,
         experiment=experiment,
@@ -332,7 +377,7 @@ def new_run(
         command=command[:65536],
         machine=hostname()[:200],
         details=describe(),
-        key=environment.shared_key() or uuid4().hex,
+        key=environment.shared_key(host=hostname(), of=(*called, _begun[called])) or uuid4().hex,
         resume=None if resume is None else str(resume),
         force=force,
     )
@@ -349,15 +394,6 @@ def _directory(stage: str | None) -> str:
     if stage is not None and (not stage or stage in (".", "..") or os.sep in stage):
         raise ValueError(f"a stage is the name of a directory, not {stage!r}")
     return _STAGES.get(stage) or str(stage)
-
-
-def last_steps(run: KnownRun) -> dict[str, int]:
-    """Where a run that is gone on with has come to, by directory: counting goes on behind that."""
-    found: dict[str, int] = {}
-    for tag, metric in run.metrics.items():
-        directory = tag.partition("/")[0]
-        found[directory] = max(found.get(directory, 0), metric.last_step + 1)
-    return found
 
 
 def _tell_hparams(hub: Hub | None, run: int, hparams: dict[str, Any]) -> threading.Thread:

@@ -3,9 +3,10 @@
 The command has a group of processes of its own, the terminal if there is one, and inherits what
 keeps its files followed: were this process killed, the agent would go on as long as the command
 does. What is sent to us is sent on: an interrupt and a hangup to the whole group, as a terminal
-does; anything else to the command alone, which knows best how to tell its children. When the
-command has ended they are for us: we no longer wait until all is published. Where a terminal stops
-the command (Ctrl-Z) its shell is to know, so we stop with it.
+does; anything else to the command alone, which knows best how to tell its children. What is ignored
+when we are started (`nohup`) stays so, for the command as well. Before there is a command, what
+would have ended it ends us. When it has ended they are for us: we no longer wait until all is
+published. Where a terminal stops the command (Ctrl-Z) its shell is to know, so we stop with it.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from tbhub.api.models import RunEnding
 from tbhub.tracking.console import Console
 from tbhub.tracking.environment import child_environment, with_logdir
 from tbhub.tracking.lifeline import Lifeline
-from tbhub.tracking.run import last_steps
 from tbhub.tracking.session import Session
 from tbhub.tracking.system import SystemMetrics
 
 _TO_GROUP = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
-_PASSED_ON = (*_TO_GROUP, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-_LOG = "console.log"
+_ENDING = (*_TO_GROUP, signal.SIGTERM)
+_PASSED_ON = (*_ENDING, signal.SIGUSR1, signal.SIGUSR2)
+_LOG, _SYSTEM = "console.log", "system"
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells have it
 
 
@@ -63,23 +64,30 @@ def supervise(
         session.start(hparams)
     with _signals() as received:
         try:
-            code = _run(command, lifeline, system_metrics, received)
+            ended = _run(command, lifeline, system_metrics, received)
+        except _TooEarly as early:
+            ended = -early.number
         except OSError as error:
             session.end("failed")
             missing = isinstance(error, FileNotFoundError)
             lifeline.finish("failed", NOT_FOUND if missing else NOT_EXECUTABLE)
             raise
-        status = _status(code, bool(received.seen))
+        status = _status(ended, received.seen)
         session.end(status)
+        code = 128 - ended if ended < 0 else ended
         try:
-            left = lifeline.finish(status, code)
+            with received.interrupting():
+                left = lifeline.finish(status, code)
         except KeyboardInterrupt:
-            left = "the end is not waited for: what is left is published, or waits for `tbhub sync`"
+            left = lifeline.finish(status, code, waits=False)
     return Outcome(code, left)
 
 
 def _run(command: list[str], lifeline: Lifeline, system_metrics: bool, received: _Received) -> int:
-    console = Console(lifeline.logdir / _log_name(lifeline))
+    """The command's code; the number of the signal that has ended it, below zero."""
+    with received.ending_us():
+        log = _log_name(lifeline)
+    console = Console(lifeline.logdir / log)
     started, hub = lifeline.started, lifeline.hub
     terminal = _Terminal()
     process = subprocess.Popen(
@@ -97,19 +105,18 @@ def _run(command: list[str], lifeline: Lifeline, system_metrics: bool, received:
             token=hub.connection.token if hub else None,
         ),
     )
-    received.process = process
+    received.give_to(process)
     terminal.give(process.pid)
     console.start()
     metrics = None
     if system_metrics:
-        first = last_steps(started.run).get("system", 0) if started else 0
-        metrics = SystemMetrics(lifeline.logdir, process.pid, first)
+        metrics = SystemMetrics(lifeline.logdir, process.pid, lifeline.counted_before(_SYSTEM))
     code = terminal.wait(process)
     terminal.take()
     if metrics is not None:
         metrics.close()
     console.finish()
-    return 128 - code if code < 0 else code
+    return code
 
 
 def _log_name(lifeline: Lifeline) -> str:
@@ -127,36 +134,90 @@ def _log_name(lifeline: Lifeline) -> str:
     return _LOG
 
 
-def _status(code: int, was_told: bool) -> RunEnding:
-    if code == 0:
+def _status(ended: int, seen: list[int]) -> RunEnding:
+    """A shell ends with 128 and the number of a signal that has ended what it ran."""
+    if ended == 0:
         return "finished"
-    return "killed" if was_told or code > 128 else "failed"
+    return "killed" if ended < 0 or ended - 128 in seen else "failed"
+
+
+class _TooEarly(Exception):  # noqa: N818 - no error: somebody wants us to end
+    """A signal has come that would have ended the command, before there is one."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 class _Received:
-    """Signals that came, and the command they are for."""
+    """Signals that came, and the command they are for; while there is none they wait for it.
+
+    Attributes:
+        seen: Their numbers.
+    """
 
     def __init__(self) -> None:
         self.seen: list[int] = []
-        self.process: subprocess.Popen[bytes] | None = None
+        self._waiting: list[int] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ends_us = False
+        self._interrupts = False
 
-    def pass_on(self, number: int, _frame: FrameType | None) -> None:
+    @contextmanager
+    def ending_us(self) -> Iterator[None]:
+        """What would end the command is not kept waiting meanwhile: it is a `_TooEarly`."""
+        self._ends_us = True
+        try:
+            yield
+        finally:
+            self._ends_us = False
+
+    def give_to(self, process: subprocess.Popen[bytes]) -> None:
+        """The command is there, and gets what has come before."""
+        self._process = process
+        while self._waiting:
+            self._pass_on(process, self._waiting.pop(0))
+
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """What comes now, the command having ended, is a KeyboardInterrupt; once."""
+        self._interrupts = True
+        try:
+            yield
+        finally:
+            self._interrupts = False
+
+    def receive(self, number: int, _frame: FrameType | None) -> None:
+        """A signal has come."""
         self.seen.append(number)
-        if self.process is None:
-            return
-        if self.process.returncode is not None:
+        if self._process is not None and self._process.returncode is None:
+            self._pass_on(self._process, number)
+        elif self._interrupts:
+            self._interrupts = False
             raise KeyboardInterrupt
+        elif self._ends_us and number in _ENDING:
+            self._ends_us = False
+            raise _TooEarly(number)
+        else:
+            self._waiting.append(number)
+
+    @staticmethod
+    def _pass_on(process: subprocess.Popen[bytes], number: int) -> None:
         with suppress(ProcessLookupError):
             if number in _TO_GROUP:
-                os.killpg(self.process.pid, number)
+                os.killpg(process.pid, number)
             else:
-                os.kill(self.process.pid, number)
+                os.kill(process.pid, number)
 
 
 @contextmanager
 def _signals() -> Iterator[_Received]:
     received = _Received()
-    before = {number: signal.signal(number, received.pass_on) for number in _PASSED_ON}
+    before = {
+        number: signal.signal(number, received.receive)
+        for number in _PASSED_ON
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         yield received
     finally:
