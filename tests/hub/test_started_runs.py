@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -178,6 +179,21 @@ def test_who_is_silent_is_lost_until_heard_of(hasty: HubProcess) -> None:
     assert say(hub, lost, "heartbeat", attempt=1)[1]["status"] == "running"
     eventually(lambda: status(hub, lost) == "lost")
     assert start(hub, resume=str(lost))["attempt"] == 2
+
+
+def test_what_a_lost_run_has_logged_is_known_when_it_comes(
+    hasty: HubProcess, tmp_path: Path
+) -> None:
+    """Its worker is gone; what publishes for it goes on."""
+    run = start(hasty)["run"]["id"]
+    eventually(lambda: status(hasty, run) == "lost")
+    with SummaryWriter(tmp_path / "log") as writer:
+        writer.add_scalar("loss", 2.0, 7)
+    (file,) = (tmp_path / "log").iterdir()
+    time.sleep(3)  # by then nobody looks at it of their own accord
+    hasty.json("PUT", f"/api/v1/runs/{run}/files/{file.name}?offset=0", content=file.read_bytes())
+    eventually(lambda: "loss" in hasty.json("GET", f"/api/v1/runs/{run}")["metrics"])
+    assert status(hasty, run) == "lost"
 
 
 def test_a_hub_that_was_away_knows_who_is_lost(hasty: HubProcess) -> None:

@@ -115,6 +115,7 @@ class Indexer:
         self._open = OpenRuns(self._cache)
         self._started: set[int] = set()  # runs that somebody has started, and that run
         self._next_started = 0.0
+        self._late: deque[int] = deque()  # runs to be looked at, as others have said
         self._done: deque[tuple[int, Reading | None]] = deque()
         self._running: dict[int, _Running] = {}
         self._stop = threading.Event()
@@ -137,6 +138,11 @@ class Indexer:
     def look_at_started(self) -> None:
         """Somebody has started a run."""
         self._next_started = 0.0
+        self._watcher.wake()
+
+    def look_at(self, run: int) -> None:
+        """A run was written to that nobody expects anything of any more."""
+        self._late.append(run)
         self._watcher.wake()
 
     def connect(self, connections: Sequence[Known]) -> None:
@@ -206,6 +212,9 @@ class Indexer:
             self._write_found(logdir)
         if time.monotonic() >= self._next_started:
             self._look_at_started()
+        while self._late:
+            run = self._late.popleft()
+            self._want([run] if run in self._paths else [])
         self._submit()
         self._write_read()
         self._end_quiet()

@@ -1,11 +1,13 @@
 """The indexer as a process of its own: ``python -m tbhub.catalog.indexer_process``.
 
-A line ``started`` on stdin tells that somebody has started a run; ``connections`` and a list of
-objects, which credentials are for which buckets: before the first of these no bucket is asked for
-anything. Any other line makes it look at the database and at all logdirs again. When stdin ends, so
-does it. Each line on stdout is an
-object: ``{"runs": [1, 2], "new": 0, "gone": 0}`` for runs that were written, ``{"progress":
-{"runs": 10, "to_read": 3, "problems": {"/path": "…"}}}`` for how far it is.
+A line ``started`` on stdin tells that somebody has started a run; ``written`` and its number, that
+one that runs no more was written to; ``connections`` and a list of objects, which credentials are
+for which buckets: before the first of these no bucket is asked for anything. Any other line makes
+it look at the database and at all logdirs again. When stdin ends, so does it.
+
+Each line on stdout is an object: ``{"runs": [1, 2], "new": 0, "gone": 0}`` for runs that were
+written to the database, ``{"progress": {"runs": 10, "to_read": 3, "problems": {"/path": "…"}}}``
+for how far it is.
 
 The database's URL, which may hold a password, comes in an environment variable.
 """
@@ -31,6 +33,7 @@ from tbhub.storage.credentials import Known
 from tbhub.storage.uri import parse
 
 STARTED = b"started"
+WRITTEN = b"written"
 CONNECTIONS = b"connections"
 _NICE = 5  # answers of the hub go first
 
@@ -80,6 +83,8 @@ def _listen(indexer: Indexer) -> None:
         for kind, _, more in (line.partition(b" ") for line in dict.fromkeys(lines)):
             if kind == STARTED:
                 indexer.look_at_started()
+            elif kind == WRITTEN:
+                indexer.look_at(int(more))
             elif kind == CONNECTIONS:
                 indexer.connect([_connection(each) for each in orjson.loads(more)])
             else:

@@ -70,6 +70,7 @@ class Facts(NamedTuple):
     attempt: int
     kept: bool
     location: str
+    status: str
 
 
 @dataclass(frozen=True)
@@ -101,13 +102,16 @@ class RunFiles:
         bucket: Bucket | None = None,
         *,
         in_flight: int = _IN_FLIGHT,
+        tell_late: Callable[[int], None] = lambda run: None,
     ) -> None:
-        """With a `bucket` files go on there; without one they stay."""
+        """With a `bucket` files go on there; without one they stay. `tell_late` is told of runs
+        that are written to though nobody expects it: whose worker is lost, or has ended."""
         self.root = root
         self.shipping = (
             Shipping(root, bucket, self._status, self._alone) if bucket is not None else None
         )
         self._database = database
+        self._tell_late = tell_late
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="tbhub-files")
         self._room = _Room(in_flight)
         self._changed = threading.Condition()
@@ -158,7 +162,7 @@ class RunFiles:
         known = self.known(run)
         if known is not None:
             return known
-        columns = (runs.c.workspace_id, runs.c.attempt, runs.c.kept, runs.c.location)
+        columns = (*(runs.c[name] for name in Facts._fields),)
         remembered = self._facts
         with self._database.read() as connection:
             row = connection.execute(select(*columns).where(runs.c.id == run)).first()
@@ -208,7 +212,9 @@ class RunFiles:
         """
         job = _Append(attempt, offset, data)
         self._submit((run, checked(path)), job)
-        return await asyncio.wrap_future(job.done)
+        size = await asyncio.wrap_future(job.done)
+        self._note(run)
+        return size
 
     async def put(
         self,
@@ -287,7 +293,14 @@ class RunFiles:
     ) -> Any:
         job = _Change(attempt, act)
         self._submit((run, path if of_directory else checked(path)), job)
-        return await asyncio.wrap_future(job.done)
+        done = await asyncio.wrap_future(job.done)
+        self._note(run)
+        return done
+
+    def _note(self, run: int) -> None:
+        known = self.known(run)
+        if known is None or known.status != "running":
+            self._tell_late(run)
 
     def in_bucket(self, connection: Connection, ids: Collection[int]) -> list[int]:
         """Which of some runs the hub keeps in its bucket."""

@@ -104,7 +104,12 @@ class Hub:
             else None
         )
         self.connections = Connections(self.database, self.home.secret)
-        self.files = RunFiles(settings.files, self.database, self._bucket(settings.bucket))
+        self.files = RunFiles(
+            settings.files,
+            self.database,
+            self._bucket(settings.bucket),
+            tell_late=lambda run: self._indexer.run_written(run),
+        )
         self.heartbeats = Heartbeats(self.database, settings.heartbeat_timeout, self.runs_changed)
         site = Site(self.home.id, self.home.path / "hosts")
         launcher = make_launcher(settings.launcher, settings.launcher_options, site)

@@ -67,6 +67,10 @@ class IndexerChild:
         """Somebody has started a run. Any thread may say so."""
         self._say_soon(b"started\n")
 
+    def run_written(self, run: int) -> None:
+        """A run that runs no more was written to. Any thread may say so."""
+        self._say_soon(b"written %d\n" % run)
+
     def connections_changed(self) -> None:
         """Storage connections have come or gone. Any thread may say so."""
         if self._loop is not None:
