@@ -358,7 +358,8 @@ def test_what_is_not_finite_is_marked_as_long_as_it_lasts(
         const { data } = context.getImageData(over.offsetLeft * ratio, top, width, height);
         const found = new Set();
         for (let at = 0; at < data.length; at += 4) {
-            const isGrey = Math.abs(data[at] - data[at + 2]) < 40;
+            const parts = [data[at], data[at + 1], data[at + 2]];
+            const isGrey = Math.max(...parts) - Math.min(...parts) < 40;
             const across = ((at / 4) % width) / width;
             if (data[at + 3] > 200 && !isGrey) found.add(Math.floor(20 * across));
         }
