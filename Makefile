@@ -30,7 +30,9 @@ test: $(VENV)/.dev .venv-tf/.ready .venv-profile/.ready build/azurite/.ready bui
 	@echo "· fuzzing for a short while"
 	@scripts/fuzz 10
 	@echo "· tests"
-	@scripts/test
+	@# Tests wait for processes as often as they work: one more than there are processors. Those of
+	@# one file stay together: they share hubs, clusters and stores.
+	@$(BIN)/python -m pytest -n $$(( $$(nproc) + 1 )) --dist loadfile
 
 web: build/.web ## build the web page into the package
 
