@@ -134,7 +134,7 @@ def test_a_bucket_is_listed_watched_and_read_with_a_connection(
     (file,) = (tmp_path / "run").iterdir()
     store, path = open_store(top, settings)
     for run in ("exp/a", "exp/b", "c"):
-        store.put(f"{path}/{run}/{file.name}.000001", file)
+        store.put(f"{path}/{run}/{file.name}.000001", file.read_bytes())
     store.put(f"{path}/c/console.log", b"hello\n")
     store.put(f"{path}/nothing/notes.txt", b"")
     store.close()

@@ -47,7 +47,7 @@ class Place:
     def send(self, run: str) -> None:
         """Puts each event file as one segment; a longer one takes its place."""
         for file in (self.directory / run).iterdir():
-            self.store.put(f"{self.top}/{run}/{file.name}.000001", file)
+            self.store.put(f"{self.top}/{run}/{file.name}.000001", file.read_bytes())
 
     def connect(self, hub: HubProcess, **other: str) -> None:
         new = {"name": "weed", "uri": self.uri, "settings": {**self.settings, **other}}
@@ -175,7 +175,7 @@ def test_a_started_run_keeps_its_status_and_shows_what_is_below(
             writer.add_scalar("loss", 2.0, 1, walltime=1000.0)
     for part in ("started/eval", "started"):
         for file in (place.directory / part).glob("events*"):
-            place.store.put(f"{place.top}/{part}/{file.name}.000001", file)
+            place.store.put(f"{place.top}/{part}/{file.name}.000001", file.read_bytes())
 
     def shown() -> dict[str, Any]:
         found: dict[str, Any] = hub.json("GET", f"/api/v1/runs/{run['id']}")

@@ -6,6 +6,7 @@ import os
 import random
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +14,10 @@ from support.records import frame
 from tbhub.events.names import is_event_file
 from tbhub.events.segments import split_segment
 from tbhub.publisher import plan
-from tbhub.publisher.files import files_below
+from tbhub.publisher.exclusion import checked_patterns, excluding, patterns_of_environment
+from tbhub.publisher.files import all_files, files_below
 from tbhub.publisher.records import boundary_before, whole_end
+from tbhub.publisher.throttle import parse_rate
 
 NAME = "events.out.tfevents.1.host"
 
@@ -182,39 +185,76 @@ def test_when_a_file_is_sent_whole() -> None:
     assert not plan.is_due(100 << 20, seen_for=1, changed_for=11, since_sent=99, quiet=1)
 
 
-def test_which_files_are_taken_to_grow() -> None:
-    for name in (NAME, "console.log", "a/slurm-1.out", "x.log.again1", "x.log.000001"):
-        assert plan.is_growing(name)
-    for name in ("log", "x.log.txt", "notes.txt", "logs/x", "x.log.1"):
-        assert not plan.is_growing(name)
-    assert plan.is_growing(NAME, again=100)
-    assert not plan.is_growing("console.log", again=10)  # it was replaced time and again
-    assert split_segment("a/console.log.000002") == ("a/console.log", 2)
-    assert split_segment("console.log.again1.000002") == ("console.log.again1", 2)
-    assert split_segment("notes.txt.000002") is None
-
-
-def test_which_files(tmp_path: Path) -> None:
-    inside = [
+def test_everything_is_published_or_listed_as_left_out(tmp_path: Path) -> None:
+    published = {
         *(NAME, "sub/notes.txt", "00000/default/tensors.tsv", "a b/ü.txt", "plugins/profile/x.pb"),
-        *("checkpoints/" + NAME, "link"),
-    ]
-    checkpoints = ["model.ckpt", "model.pt", "sub/a.safetensors", "checkpoint-5/config.json"]
-    outside = [
-        *(".hidden", ".git/config", "a.tmp", ".nfs0001", ".tbhub-put-1", "notes.txt~"),
-        *(".projector_config.lock", "dangling", "elsewhere", "up", "pipe"),
-    ]
+        *("checkpoints/" + NAME, "link", "model.pt", "checkpoint-5/config.json", ".hydra/x.yaml"),
+        *(".hidden", "a.tmp", "notes.txt~", "__pycache__/a.pyc"),
+    }
+    left_out = {"elsewhere", "up", ".tbhub-own", "big.ckpt", "sub/cache/x", "latest.pt"}
+    nothing_lost = {".nfs0001", ".tbhub-put-1", "dangling", "pipe", "latest"}
     top = tmp_path / "files"
-    for path in [*inside, *checkpoints, *outside]:
+    for path in [*published, *left_out, *nothing_lost]:
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_bytes(b"x")
-    for link, to in [("link", NAME), ("dangling", "nowhere"), ("elsewhere", "/etc/passwd")]:
+    for link, to in [
+        *(("link", NAME), ("dangling", "nowhere"), ("elsewhere", "/etc/passwd"), ("up", "..")),
+        *(("latest", "checkpoint-5"), ("latest.pt", "big.ckpt")),
+    ]:
         (top / link).unlink()
         (top / link).symlink_to(to)
-    for special in ("up", "pipe"):
-        (top / special).unlink()
-    (top / "up").symlink_to("..")
+    (top / "pipe").unlink()
     os.mkfifo(top / "pipe")
-    assert {path for path, _ in files_below(top, False)} == set(inside)
-    assert {path for path, _ in files_below(top, True)} == {*inside, *checkpoints}
-    assert list(files_below(tmp_path / "none", False)) == []
+    exclude = ["*.ckpt", "sub/cache"]
+    assert {path for path, _ in files_below(top, exclude)} == published
+    found = {each.path: each.left_out for each in all_files(top, exclude) if each.left_out}
+    assert found.keys() == left_out
+    assert found["elsewhere"] == "a link that leads out of the directory"
+    assert found["latest.pt"] == "excluded by '*.ckpt'"
+    assert list(files_below(tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "patterns", "by"),
+    [
+        ("model.ckpt", ["*.ckpt"], "*.ckpt"),
+        ("a/b/model.ckpt", ["*.ckpt"], "*.ckpt"),
+        ("a/checkpoint-10/state.bin", ["checkpoint-*"], "checkpoint-*"),
+        ("a/state.bin", ["a/*"], "a/*"),
+        ("a/b/state.bin", ["a/*.bin"], "a/*.bin"),
+        ("b/a/state.bin", ["a/*"], ""),
+        ("cache/x/y", ["x", "cache"], "x"),
+        ("model.pt", ["*.ckpt", "model"], ""),
+        ("Model.PT", ["*.pt"], ""),
+    ],
+)
+def test_patterns(path: str, patterns: list[str], by: str) -> None:
+    assert excluding(path, checked_patterns(patterns)) == by
+
+
+@pytest.mark.parametrize("given", [[""], ["/abs/*"], ["x" * 1001], [f"*.{n}" for n in range(101)]])
+def test_patterns_that_match_nothing_are_errors(given: list[str]) -> None:
+    with pytest.raises(ValueError, match="--exclude"):
+        checked_patterns(given)
+
+
+def test_patterns_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TBHUB_EXCLUDE", " *.ckpt, ./cache/ ,")
+    assert patterns_of_environment() == ("*.ckpt", "cache")
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        *(("20MB/s", 20e6), ("500k", 5e5), ("1.5 GiB/s", 1.5 * (1 << 30)), ("100000", 1e5)),
+        *(("", None), ("0", None), ("unlimited", None)),
+    ],
+)
+def test_rates(text: str, rate: float | None) -> None:
+    assert parse_rate(text) == rate
+
+
+@pytest.mark.parametrize("text", ["fast", "20 apples", "-5MB/s", "1", "20MB/h"])
+def test_rates_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="20MB/s"):
+        parse_rate(text)

@@ -51,7 +51,7 @@ time.sleep(60)
 def test_what_waits_is_found_again(spool_root: Path, tmp_path: Path) -> None:
     assert all_spools() == []
     first = make_spool("s3://bucket/run one")
-    second = make_spool("gs://bucket", tmp_path / "own", rank=2, include_checkpoints=True)
+    second = make_spool("gs://bucket", tmp_path / "own", rank=2, exclude=["*.ckpt"])
     assert {spool.path for spool in all_spools()} == {first.path, second.path}
     assert all(find_spool(spool.path) == spool for spool in (first, second))
     assert first.directory == first.path / "files"

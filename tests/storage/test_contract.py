@@ -12,6 +12,7 @@ import pytest
 
 from storage.conftest import Place
 from tbhub.storage.errors import BadName, Conflict, NotFound
+from tbhub.storage.source import FileSource, SourceChangedError
 from tbhub.storage.store import Range, Store
 
 # Each would mean something else to a URL, a shell, a file system or XML.
@@ -212,19 +213,43 @@ def test_large_objects_and_files(store: Store, path: str, tmp_path: Path) -> Non
     data = os.urandom(1 << 20) * 20
     file = tmp_path / "large"
     file.write_bytes(data)
-    for number, source in enumerate([data, file]):
-        version = store.put(f"{path}/{number}", source)
-        assert store.stat(f"{path}/{number}")[1:3] == (len(data), version)
-        assert store.read(f"{path}/{number}", 15 << 20) == data[15 << 20 :]
+    with FileSource(file) as opened:
+        for number, source in enumerate([data, opened]):
+            version = store.put(f"{path}/{number}", source)
+            assert store.stat(f"{path}/{number}")[1:3] == (len(data), version)
+            assert store.read(f"{path}/{number}", 15 << 20) == data[15 << 20 :]
     small = tmp_path / "small"
     small.write_bytes(b"small")
-    store.put(f"{path}/small", small)
+    with FileSource(small) as opened:
+        store.put(f"{path}/small", opened)
     assert store.read(f"{path}/small") == b"small"
-    with pytest.raises(FileNotFoundError):
-        store.put(f"{path}/none", tmp_path / "none")
     assert {entry.path for entry in store.list(path)} == {
         f"{path}/{n}" for n in ("0", "1", "small")
     }
+
+
+@pytest.mark.parametrize("size", [1 << 20, 20 << 20])
+def test_file_changed_while_uploaded_leaves_the_old_object(
+    store: Store, path: str, tmp_path: Path, size: int
+) -> None:
+    store.put(f"{path}/model.pt", b"the version before")
+    file = tmp_path / "model.pt"
+    file.write_bytes(b"1" * size)
+    seen = 0
+
+    def rewrite(part: int) -> None:
+        nonlocal seen
+        seen += part
+        if seen == size:  # before the last part is read
+            file.write_bytes(b"2" * size)
+
+    with FileSource(file, on_read=rewrite) as source, pytest.raises(SourceChangedError):
+        store.put(f"{path}/model.pt", source)
+    assert store.read(f"{path}/model.pt") == b"the version before"
+    with FileSource(file) as source:
+        store.put(f"{path}/model.pt", source)
+    assert store.read(f"{path}/model.pt") == b"2" * size
+    assert [entry.path for entry in store.list(path)] == [f"{path}/model.pt"]
 
 
 def test_more_than_a_page(place: Place, store: Store, path: str) -> None:

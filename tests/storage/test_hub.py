@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -34,6 +35,7 @@ from tbhub.storage.errors import (
     WrongOffset,
 )
 from tbhub.storage.open import open_store
+from tbhub.storage.source import FileSource, SourceStoppedError
 from tbhub.storage.store import AppendingStore, Patience
 
 PATIENT = Patience(timeout=2, connect_timeout=2, retries=20, first_pause=0.01, longest_pause=0.05)
@@ -52,6 +54,50 @@ def behind(faulty: FaultProxy, kept: Callable[..., Place]) -> Iterator[Behind]:
     store, path = kept(url=faulty.url).open(PATIENT)
     assert isinstance(store, AppendingStore)
     yield store, path
+    store.close()
+
+
+@pytest.mark.parametrize("fault", [None, *FAULTS], ids=str)
+def test_interrupted_upload_resumes_behind_the_last_part(
+    faulty: FaultProxy, behind: Behind, hub: HubProcess, tmp_path: Path, fault: Fault | None
+) -> None:
+    store, path = behind
+    file = tmp_path / "model.pt"
+    file.write_bytes(random.Random(0).randbytes(40 << 20))
+    read: list[int] = []
+
+    def stop(size: int) -> None:
+        if len(read) == 3:
+            raise SourceStoppedError
+        read.append(size)
+
+    if fault is not None:
+        faulty.add(fault, every=3)
+    with FileSource(file, on_read=stop) as source, pytest.raises(SourceStoppedError):
+        store.put(f"{path}/model.pt", source)
+    with pytest.raises(NotFound):
+        store.read(f"{path}/model.pt")  # nothing is seen of it before it is complete
+    before = store.meter.reading().bytes_written
+    file = file.rename(tmp_path / "renamed.pt")
+    with FileSource(file) as source:
+        store.put(f"{path}/model.pt", source)
+    assert store.meter.reading().bytes_written - before == (40 - 16) << 20
+    assert store.read(f"{path}/model.pt") == file.read_bytes()
+    run = path.partition("/")[0]
+    staged = hub.home / "files" / ".tbhub-incoming"
+    assert [each.name for each in staged.iterdir() if each.name.startswith(f"{run}-")] == []
+
+
+def test_upload_of_a_fenced_attempt_is_refused(
+    hub: HubProcess, kept: Callable[..., Place], tmp_path: Path
+) -> None:
+    store, path = kept().open()
+    run = path.partition("/")[0]
+    hub.json("POST", "/api/v1/runs", json={"resume": run, "force": True})
+    file = tmp_path / "model.pt"
+    file.write_bytes(bytes(9 << 20))
+    with FileSource(file) as source, pytest.raises(Fenced):
+        store.put(f"{path}/model.pt", source)
     store.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 import threading
@@ -16,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tbhub.storage.errors import BadName, Conflict, NotFound, StoreError
 from tbhub.storage.local import LocalStore
 from tbhub.storage.open import open_store
+from tbhub.storage.source import FileSource
 
 PARTS = st.sampled_from(["a", "b", "a b", "ü", "%2f", "#", "a..b", "\n"])
 PATHS = st.lists(PARTS, min_size=1, max_size=3).map("/".join)
@@ -165,6 +167,23 @@ def test_a_put_that_was_cut_off_is_not_seen(tmp_path: Path) -> None:
         store.put("a/.tbhub-put-0123", b"")
     assert store.delete_below("a") == 1
     assert not (tmp_path / "a").exists()
+
+
+def test_large_put_deletes_what_killed_processes_left(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "place")
+    (tmp_path / "place").mkdir()
+    names = [".tbhub-put-old", ".tbhub-put-new", ".tbhub-put-locked"]
+    old, new, locked = (tmp_path / "place" / name for name in names)
+    for each in (old, new, locked):
+        each.write_bytes(b"half")
+    for each in (old, locked):
+        os.utime(each, (0, 0))
+    large = tmp_path / "large"
+    large.write_bytes(bytes(8 << 20))
+    with locked.open() as held, FileSource(large) as source:
+        fcntl.flock(held, fcntl.LOCK_EX)  # its process is alive
+        store.put("model.pt", source)
+    assert set(os.listdir(tmp_path / "place")) == {new.name, locked.name, "model.pt"}
 
 
 @pytest.mark.parametrize("durable", [False, True])

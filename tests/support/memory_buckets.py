@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from tbhub.storage.errors import Conflict, NotFound, Unreachable
+from tbhub.storage.source import FileSource
 from tbhub.storage.store import DELETE, LIST, READ, WRITE, Entry, Meter, Range
 
 
@@ -36,8 +36,8 @@ class Bucket:
     def read_many(self, ranges: Iterable[Range]) -> Iterator[bytes]:
         return (self.read(*wanted) for wanted in ranges)
 
-    def put(self, path: str, data: bytes | Path) -> str:
-        content = data.read_bytes() if isinstance(data, Path) else data
+    def put(self, path: str, data: bytes | FileSource) -> str:
+        content = data.read_all() if isinstance(data, FileSource) else data
         self.meter.count(WRITE, written=len(content))
         self.puts.append(path)
         self.objects[path] = content
@@ -71,7 +71,7 @@ class StumblingBucket(Bucket):
         super().__init__()
         self.stumble: Callable[[], str] = lambda: ""
 
-    def put(self, path: str, data: bytes | Path) -> str:
+    def put(self, path: str, data: bytes | FileSource) -> str:
         how = self.stumble()
         if how == "request":
             raise Unreachable(WRITE, path, "the request was lost")

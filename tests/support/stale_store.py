@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from tbhub.storage.errors import Conflict, NotFound, Unreachable
+from tbhub.storage.source import FileSource
 from tbhub.storage.store import DELETE, LIST, READ, WRITE, Entry, Meter, Range
 
 
@@ -47,9 +47,9 @@ class StaleStore:
     def read_many(self, ranges: Iterable[Range]) -> Iterator[bytes]:
         return (self.read(*wanted) for wanted in list(ranges))
 
-    def put(self, path: str, data: bytes | Path) -> str:
+    def put(self, path: str, data: bytes | FileSource) -> str:
         self._ask(WRITE, path)
-        content = data.read_bytes() if isinstance(data, Path) else data
+        content = data.read_all() if isinstance(data, FileSource) else data
         with self._lock:
             number = next(self._versions)
             entry = Entry(path, len(content), f"v{number}", 1_700_000_000.0 + number)

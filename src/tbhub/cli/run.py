@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from typing import Annotated
@@ -54,10 +55,23 @@ def run(
         bool,
         typer.Option("--force", help="Resume although it seems to be alive: that one is fenced."),
     ] = False,
-    checkpoints: Annotated[
-        bool,
-        typer.Option("--checkpoints", help="Publish `*.ckpt`, `*.pt`, `checkpoint*/`, too."),
-    ] = False,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude",
+            metavar="GLOB",
+            help="Do not publish such files, e.g. `*.ckpt` or `cache/*`; repeat for more. They "
+            "stay on this machine. Also `TBHUB_EXCLUDE`, with commas.",
+        ),
+    ] = None,
+    upload_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--upload-limit",
+            metavar="RATE",
+            help="Upload no faster than this, e.g. `20MB/s`. Also `TBHUB_UPLOAD_LIMIT`.",
+        ),
+    ] = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no hub; `tbhub sync` tells one later.")
     ] = False,
@@ -81,8 +95,9 @@ def run(
 
     The command finds the directory to log to in `TBHUB_LOGDIR`, `PAI_OUTPUT_TENSORBOARD`,
     `XT_OUTPUT_MNT` and `AIP_TENSORBOARD_LOG_DIR`, or where `{logdir}` stands among its words. What
-    it prints is kept as well. A hub that is down stops nothing: what was logged waits on this
-    machine, and `tbhub sync` publishes it.
+    it prints is kept as well. Everything that it writes to that directory is published, checkpoints
+    included. A hub that is down stops nothing: what was logged waits on this machine, and
+    `tbhub sync` publishes it.
 
     Exits with the code of the command; 128 and its number if a signal has ended it.
     """
@@ -114,7 +129,9 @@ def run(
         warnings.simplefilter("always", TbhubWarning)
         warnings.showwarning = _tell
         number = environment.rank() if rank == "auto" else int(rank)
-        lifeline = Lifeline(new, offline=offline, rank=number, checkpoints=checkpoints)
+        if upload_limit is not None:
+            os.environ["TBHUB_UPLOAD_LIMIT"] = upload_limit  # the publishing process inherits it
+        lifeline = Lifeline(new, offline=offline, rank=number, exclude=exclude or ())
         if lifeline.started is not None:
             known = lifeline.started.run
             _say(f"run {known.id} ({known.name}) of {known.experiment} logs to {lifeline.logdir}")
@@ -124,8 +141,8 @@ def run(
             _say(f"{command[0]}: {error.strerror}")
             missing = isinstance(error, FileNotFoundError)
             raise typer.Exit(NOT_FOUND if missing else NOT_EXECUTABLE) from None
-    if outcome.left:
-        _say(outcome.left)
+    for line in outcome.left.splitlines():
+        _say(line)
     raise typer.Exit(outcome.code)
 
 

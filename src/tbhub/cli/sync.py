@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
-from tbhub.cli.asking import connect
+from tbhub.cli.asking import Yes, confirm, connect
 from tbhub.cli.event_files import errors
 from tbhub.cli.text import count, duration, plain, size
 from tbhub.errors import TbhubError
+from tbhub.publisher.files import Found
 from tbhub.publisher.publisher import Backlog
 from tbhub.publisher.spool import (
     Spool,
@@ -27,9 +36,43 @@ from tbhub.publisher.spool import (
 
 _TAKEN = "being published by another process"
 _PATIENCE, _PAUSE = 5.0, 0.1  # seconds
+_SHOWN = 10  # files of a spool directory
+
+
+@dataclass
+class _Result:
+    """A spool directory, and what has become of it.
+
+    Attributes:
+        left: What is not published.
+        kept: Files that will not be published, because they are excluded or cannot be.
+        is_unwanted: No hub wants what is left.
+        is_discarded: It was deleted.
+    """
+
+    spool: Spool
+    left: Backlog
+    kept: list[Found] = field(default_factory=list)
+    is_unwanted: bool = False
+    is_discarded: bool = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to be published yet, or to be done by the user."""
+        left = self.left
+        return not self.is_discarded and bool(
+            left.files or left.refused or left.problem or self.spool.owed.exists()
+        )
 
 
 def sync(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]…",
+            help="Only these, as `tbhub sync --list` names them; a beginning will do.",
+        ),
+    ] = None,
     only_list: Annotated[
         bool, typer.Option("--list", help="Show what waits, and publish nothing.")
     ] = False,
@@ -38,10 +81,11 @@ def sync(
         bool,
         typer.Option(
             "--discard",
-            help="Remove what no hub wants any more: of runs that were deleted, or that another "
-            "process has gone on with.",
+            help="Delete what is not published from this machine, after asking: with a NAME all "
+            "that is there, else what was excluded, cannot be published, or no hub wants any more.",
         ),
     ] = False,
+    yes: Yes = False,
     wait: Annotated[
         str, typer.Option("--wait", metavar="TIME", help="Give up after so long: 90, 15m, 2h.")
     ] = "10m",
@@ -50,43 +94,61 @@ def sync(
 
     - `tbhub sync --list`
     - `tbhub sync --wait 2h`
-    - `tbhub sync --discard`
+    - `tbhub sync --discard 7-3fa9c1d2e4b5`
 
     What a run, or a `SummaryWriter("s3://…")`, logs is kept on this machine until it is published.
-    A process of its own does that, also after the program has ended, for an hour. What is left
-    then, or when the machine was switched off, waits for this command. Credentials come from the
-    environment.
+    A process of its own does that, also after the program has ended. What is left when that makes
+    no progress for an hour, or when the machine was switched off, waits for this command.
+    Credentials come from the environment.
     Runs that no hub knows yet, because it was down or they were offline, are told to it first; one
     whose name is taken by then is given another.
-    What has been published is removed from this machine.
+    What has been published is removed from this machine. Files that were excluded, or that cannot
+    be published, stay until `--discard` deletes them.
 
-    Exits with 0 when nothing is left, 1 when something is.
+    Exits with 0 when nothing is left to be published, 1 when something is.
     """
     deadline = time.monotonic() + duration(wait)
     results = []
-    removed: set[Path] = set()
-    for spool in all_spools():
-        left = spool.backlog()
-        if not only_list:
-            spool, left = _publish(spool, left, deadline, removed if may_discard else None)
-        results.append((spool, left))
+    for spool in _chosen(names or []):
+        result = _Result(spool, spool.backlog())
+        if not only_list and not (may_discard and names):
+            result = _publish(spool, result.left, deadline)
+        result.kept = result.spool.left_out() if result.spool.path.exists() else []
+        results.append(result)
+    if may_discard and not only_list:
+        _discard(results, bool(names), yes)
     if as_json:
-        told = [_as_json(spool, left, spool.path in removed) for spool, left in results]
-        print(json.dumps(told, indent=2))
+        print(json.dumps([_as_json(result) for result in results], indent=2))
     else:
-        _print(results, removed, only_list)
-    if any(_is_waiting(*each) for each in results):
+        _print(results, only_list)
+    if any(result.is_waiting for result in results):
         raise typer.Exit(1)
 
 
-def _publish(
-    spool: Spool, before: Backlog, deadline: float, removed: set[Path] | None
-) -> tuple[Spool, Backlog]:
-    """What is left, and where it goes: a run that is told to a hub is given a place.
+def _chosen(names: list[str]) -> list[Spool]:
+    """Return the spool directories of some names; all without any.
 
-    Args:
-        removed: Gets those that nobody wants and that are removed; None: nothing may be.
+    Raises:
+        ValueError: There is none of a name, or there are several.
     """
+    spools = all_spools()
+    if not names:
+        return spools
+    chosen: dict[Path, Spool] = {}
+    for name in names:
+        found = [spool for spool in spools if spool.name == name] or [
+            spool for spool in spools if spool.name.startswith(name)
+        ]
+        if len(found) != 1:
+            known = ", ".join(spool.name for spool in found or spools) or "nothing"
+            what = "matches several of" if found else "is not among what waits here:"
+            raise ValueError(f"{name!r} {what} {known}")
+        chosen[found[0].path] = found[0]
+    return list(chosen.values())
+
+
+def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
+    """Publish what waits in one place, which a run that is told to a hub is given first."""
     from tbhub.tracking.owed import (
         concerns_hub,
         credentials_for,
@@ -95,7 +157,10 @@ def _publish(
         why_unwanted,
     )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    columns = (
+        *(TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()),
+        *(TransferSpeedColumn(), TimeRemainingColumn()),
+    )
     with Progress(
         *columns, console=errors, transient=True, disable=not errors.is_terminal
     ) as progress:
@@ -107,29 +172,29 @@ def _publish(
             if hub is not None:
                 spool = tell_run(hub, spool)
                 if unwanted := why_unwanted(hub, spool):
-                    if removed is not None and discard(spool):
-                        removed.add(spool.path)
-                        return spool, Backlog()
-                    advice = "`tbhub sync --discard` removes it"
-                    return spool, Backlog(before.files, before.bytes, f"{unwanted}; {advice}")
+                    advice = f"`tbhub sync --discard {spool.name}` deletes it"
+                    left = Backlog(before.files, before.bytes, f"{unwanted}; {advice}")
+                    return _Result(spool, left, is_unwanted=True)
             left = publish_now(
                 spool,
                 credentials_for(hub, spool) if hub is not None else None,
                 timeout=max(0.0, deadline - time.monotonic()),
-                report=lambda done, _: progress.update(task, completed=done.sent),
+                report=lambda _, left: progress.update(
+                    task, completed=max(0, before.bytes - left.bytes)
+                ),
             )
             if hub is not None and not left.files:
                 tell_end(hub, spool)
         except SpoolTakenError:
-            return spool, Backlog(before.files, before.bytes, _TAKEN)
+            return _Result(spool, Backlog(before.files, before.bytes, _TAKEN))
         except TbhubError as error:
-            return spool, Backlog(before.files, before.bytes, str(error))
+            return _Result(spool, Backlog(before.files, before.bytes, str(error)))
         finally:
             if hub is not None:
                 hub.close()
     if not left.files and not left.refused:
         remove_published(spool)
-    return spool, left
+    return _Result(spool, left)
 
 
 def _ask_for(spool: Spool) -> None:
@@ -144,43 +209,128 @@ def _ask_for(spool: Spool) -> None:
             time.sleep(_PAUSE)
 
 
-def _is_waiting(spool: Spool, left: Backlog) -> bool:
-    return bool(left.files or left.refused or left.problem or spool.owed.exists())
+def _discard(results: list[_Result], is_named: bool, yes: bool) -> None:
+    """Delete what is not published, after asking.
+
+    Raises:
+        Refused: The answer is not yes.
+        ValueError: There is no terminal to ask on.
+    """
+    going = [
+        result
+        for result in results
+        if result.spool.path.exists()
+        and (is_named or result.kept or result.left.refused or result.is_unwanted)
+    ]
+    if not going:
+        return
+    about, files, total = [], 0, 0
+    for result in going:
+        lines, number, bytes_ = _contents(result)
+        about += lines
+        files, total = files + number, total + bytes_
+    what = (
+        f"{count(files, 'file')} ({size(total)}) that {'is' if files == 1 else 'are'} not published"
+    )
+    confirm(f"Delete {what}?", yes, about)
+    for result in going:
+        _ask_for(result.spool)
+        result.is_discarded = discard(result.spool)
+        if not result.is_discarded:
+            result.left = Backlog(result.left.files, result.left.bytes, "a process still uses it")
 
 
-def _as_json(spool: Spool, left: Backlog, is_removed: bool) -> dict[str, Any]:
+def _contents(result: _Result) -> tuple[list[str], int, int]:
+    """Return what a spool directory holds that is not published: lines, files and bytes."""
+    spool = result.spool
+    found = {each.path: (each.look.size, each.left_out) for each in result.kept}
+    if spool.is_own:
+        refused = dict(_refused(each) for each in result.left.refused)
+        why = result.left.problem or "not published yet"
+        for path, missing in spool.unpublished():
+            found.setdefault(path, (missing, refused.get(path, why)))
+    shown = sorted(found.items(), key=lambda each: -each[1][0])
+    lines = [f"{spool.name}, for {plain(spool.uri)}, in {plain(spool.directory)}:"]
+    lines += [
+        f"  {size(bytes_):>8}  {plain(path)}  ({plain(why)})"
+        for path, (bytes_, why) in shown[:_SHOWN]
+    ]
+    if len(shown) > _SHOWN:
+        lines.append(f"  and {len(shown) - _SHOWN:,} more")
+    if not spool.is_own:
+        lines.append("  the files themselves are in a directory of yours and stay")
+    return lines, len(found), sum(bytes_ for bytes_, _ in found.values())
+
+
+def _refused(text: str) -> tuple[str, str]:
+    path, _, why = text.partition("': ")
+    return path.strip("'"), why
+
+
+def _as_json(result: _Result) -> dict[str, Any]:
+    spool, left = result.spool, result.left
     return {
+        "name": spool.name,
         "uri": spool.uri,
         "directory": str(spool.directory),
         "files": left.files,
         "bytes": left.bytes,
         "problem": left.problem or None,
         "refused": list(left.refused),
-        "removed": is_removed,
+        "kept": [
+            {"path": path, "bytes": look.size, "reason": reason}
+            for path, look, reason in ([] if result.is_discarded else result.kept)
+        ],
+        "removed": result.is_discarded,
     }
 
 
-def _print(results: list[tuple[Spool, Backlog]], removed: set[Path], only_list: bool) -> None:
+def _print(results: list[_Result], only_list: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     waiting = 0
-    for spool, left in results:
-        if not _is_waiting(spool, left):
-            if spool.path in removed:
-                console.print(f"removed    {plain(spool.uri)}, unpublished", markup=False)
-            elif not only_list:
-                console.print(f"published  {plain(spool.uri)}", style="green", markup=False)
+    for result in results:
+        spool, left = result.spool, result.left
+        if result.is_discarded:
+            console.print(f"deleted    {spool.name}, unpublished", markup=False)
             continue
-        waiting += 1
-        what = f"{count(left.files, 'file')}, {size(left.bytes)}"
-        console.print(f"waiting    {plain(spool.uri)}: {what}", style="yellow", markup=False)
-        console.print(f"  in {plain(spool.directory)}", markup=False)
-        if left.problem:
-            console.print(f"  {plain(left.problem)}", markup=False)
-        if spool.owed.exists() and not left.problem:
-            console.print("  the hub has yet to be told of the run, or of its end")
-        if spool.given and left.files:
-            console.print("  the program gave credentials of its own; set them in the environment")
-        for each in left.refused:
-            console.print(f"  cannot be published: {plain(each)}", markup=False)
+        if result.is_waiting:
+            waiting += 1
+            _print_waiting(console, result)
+        elif not only_list and not result.kept:
+            console.print(f"published  {plain(spool.uri)}", style="green", markup=False)
+        if result.kept:
+            _print_kept(console, result, is_published=not result.is_waiting and not left.files)
     if not waiting:
         console.print("nothing is waiting to be published")
+
+
+def _print_waiting(console: Console, result: _Result) -> None:
+    spool, left = result.spool, result.left
+    what = f"{count(left.files, 'file')}, {size(left.bytes)}"
+    console.print(f"waiting    {plain(spool.uri)}: {what}", style="yellow", markup=False)
+    console.print(f"  in {plain(spool.directory)}", markup=False)
+    if left.problem:
+        console.print(f"  {plain(left.problem)}", markup=False)
+    if spool.owed.exists() and not left.problem:
+        console.print("  the hub has yet to be told of the run, or of its end")
+    if spool.given and left.files:
+        console.print("  the program gave credentials of its own; set them in the environment")
+    for each in left.refused:
+        console.print(f"  cannot be published: {plain(each)}", markup=False)
+    if left.refused:
+        console.print(f"  hint: `tbhub sync --discard {spool.name}` deletes what is there")
+
+
+def _print_kept(console: Console, result: _Result, *, is_published: bool) -> None:
+    spool, kept = result.spool, result.kept
+    total = size(sum(each.look.size for each in kept))
+    rest = ", everything else is published" if is_published else ""
+    console.print(
+        f"kept       {plain(spool.uri)}: {count(len(kept), 'file')}, {total}{rest}", markup=False
+    )
+    console.print(f"  in {plain(spool.directory)}", markup=False)
+    for path, look, reason in kept[:_SHOWN]:
+        console.print(f"  {size(look.size):>8}  {plain(path)}  ({plain(reason)})", markup=False)
+    if len(kept) > _SHOWN:
+        console.print(f"  and {len(kept) - _SHOWN:,} more")
+    console.print(f"  hint: `tbhub sync --discard {spool.name}` deletes what is there")

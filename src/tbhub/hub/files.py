@@ -45,6 +45,7 @@ from tbhub.database.engine import Database
 from tbhub.database.rows import chunks
 from tbhub.database.tables import runs
 from tbhub.hub.shipping import Bucket, Shipping
+from tbhub.hub.uploads import Uploads
 from tbhub.storage import errors
 from tbhub.storage.joined import Readable
 from tbhub.storage.local import LocalStore
@@ -110,6 +111,7 @@ class RunFiles:
         self.shipping = (
             Shipping(root, bucket, self._status, self._alone) if bucket is not None else None
         )
+        self.uploads = Uploads(root / f"{_OURS}incoming")
         self._database = database
         self._tell_late = tell_late
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="tbhub-files")
@@ -229,6 +231,7 @@ class RunFiles:
         """Replaces a file as a whole; its version.
 
         Args:
+            data: The content, or a file of `incoming` that is moved.
             absent: Only if there is none.
             version: Only if it has this version.
 
@@ -240,13 +243,31 @@ class RunFiles:
 
         def act(store: LocalStore) -> str:
             self._durable.discard((run, path))
+            if isinstance(data, Path):
+                return store.adopt(path, data)
             if not absent and version is None:
                 return store.put(path, data)
-            assert isinstance(data, bytes)
             self._bring_back(run, path)
             if absent:
                 return store.put_if_absent(path, data)
             return store.put_if_unchanged(path, data, version or "")
+
+        made: str = await self._change(run, path, attempt, act)
+        return made
+
+    async def put_parts(
+        self, run: int, path: str, attempt: int | None, upload: str, size: int
+    ) -> str:
+        """Replace a file by what `uploads` has got in parts; return its version.
+
+        Raises:
+            WrongOffset: The parts do not have that size together.
+            Fenced: A newer attempt goes on with the run.
+        """
+
+        def act(store: LocalStore) -> str:
+            self._durable.discard((run, path))
+            return self.uploads.complete(run, upload, size, store, path)
 
         made: str = await self._change(run, path, attempt, act)
         return made
@@ -343,9 +364,7 @@ class RunFiles:
     @contextmanager
     def incoming(self) -> Iterator[Path]:
         """A file for what is too large to be held in memory; gone afterwards."""
-        directory = self.root / f"{_OURS}incoming"
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = directory / os.urandom(8).hex()
+        path = self.uploads.new_file()
         try:
             yield path
         finally:
@@ -353,6 +372,7 @@ class RunFiles:
 
     def start(self) -> None:
         """Sends on what is to go to the bucket, from now on."""
+        self.uploads.expire()
         if self.shipping is not None:
             self.shipping.start()
 

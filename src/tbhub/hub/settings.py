@@ -85,7 +85,7 @@ class Settings(BaseSettings):
 
     # --- runs
     heartbeat_timeout: float = Field(default=60.0, gt=0)  # a worker that is silent so long is lost
-    max_file: int = Field(default=5 << 30, ge=1024)  # bytes of a file that is sent whole
+    max_file: int = Field(default=1 << 40, ge=1024)  # bytes of a file that is sent whole
 
     # --- the rest
     max_body: int = Field(default=64 << 20, ge=1024)  # bytes

@@ -43,6 +43,7 @@ _THREADS = 4
 _INTERVAL = 1.0  # seconds between two looks at a run that is written to
 _LONGEST_PAUSE = 60.0  # while the store fails
 _PIECE = 8 << 20
+_STOP_TIMEOUT = 30.0  # seconds for a large upload to be given up
 _STATE, _GONE = ".tbhub-state", ".tbhub-gone-"
 
 logger = logging.getLogger("tbhub.hub")
@@ -137,6 +138,9 @@ class Shipping:
         """Credentials have changed."""
         with self._opening:
             self._opened = None
+            for each in self._runs.values():
+                if each.publisher is not None:
+                    each.publisher.stop()
             self._runs = {run: _Run(turn=each.turn) for run, each in self._runs.items()}
 
     def _work(self) -> None:
@@ -182,7 +186,7 @@ class Shipping:
         with sent.turn:
             publisher = sent.publisher or self._publisher(run)
             sent.publisher = publisher
-            left = publisher.publish() if has_ended else publisher.advance()
+            left = publisher.publish(has_ended=True) if has_ended else publisher.advance()
             if left.problem:
                 return self._failed(run, left.problem)
             self._worked(run)
@@ -220,8 +224,6 @@ class Shipping:
             store,
             f"{prefix}/{run}" if prefix else str(run),
             state=self._state(run),
-            include_checkpoints=True,
-            include_hidden=True,
         )
 
     def _failed(self, run: int, problem: str) -> float:
@@ -284,7 +286,7 @@ class Shipping:
             with fetched.open("xb") as file:
                 for begin in range(0, size, _PIECE):
                     file.write(store.read(name, begin, min(_PIECE, size - begin)))
-            LocalStore(self._root, durable=True).put(f"{run}/{path}", fetched)
+            LocalStore(self._root, durable=True).adopt(f"{run}/{path}", fetched)
         finally:
             fetched.unlink(missing_ok=True)
 
@@ -304,7 +306,11 @@ class Shipping:
         """Deletes a file, or all below a directory, from the bucket; what there was of the run."""
         if not self._state(run).exists() and not self.is_away(run):
             return []
-        with self._run(run).turn:  # nothing is sent meanwhile
+        known = self._run(run)
+        with known.turn:  # nothing is sent meanwhile
+            if known.publisher is not None:
+                known.publisher.stop(_STOP_TIMEOUT)
+                known.publisher = None
             store, prefix = self._open()
             top = f"{prefix}/{run}" if prefix else str(run)
             name = f"{top}/{path}" if path else top

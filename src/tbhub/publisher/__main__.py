@@ -4,16 +4,19 @@ It is told by lines of JSON on stdin:
 
     {"spool": "/path", "credentials": null}              publish this from now on
     {"publish": 1, "spool": "/path", "timeout": 60}      all that is on disk now; answer when done
+    {"publish": 1, …, "has_ended": true}                 the same, unfinished names as well
     {"close": 2, "spool": "/path", "timeout": 60}        for the last time
     {"abandon": 3, "spool": "/path", "timeout": 0}       nothing more: it is left as it is
 
 and answers ``{"id": 1, "files": 0, "bytes": 0, "problem": "", "refused": []}``. When stdin ends it
-publishes what is left, for an hour at most, says in the spool's log what it could not, and ends.
+publishes what is left, until that makes no progress for an hour, says in the spool's log what it
+could not, and ends.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -29,11 +32,12 @@ from tbhub.publisher.publisher import Backlog, Publisher
 from tbhub.publisher.spool import Spool, find_spool, remove_published
 
 _NICE = 10  # training goes first
-_LINGER = 3600.0  # seconds after the program's end; what is left then waits for `tbhub sync`
+_LINGER = 3600.0  # seconds without progress after the program's end; then `tbhub sync` is needed
 _HURRY = 25.0  # the same where the machine is about to be taken away
 _LOOKS = 1.0  # seconds between two looks at what has gone wrong
 _TRIES = 10
 _AGAIN = 0.2  # seconds between two passes that someone waits for
+_STOP_TIMEOUT = 5.0  # seconds for large uploads to be given up
 _QUESTIONS = ("publish", "close", "abandon")
 
 
@@ -77,19 +81,25 @@ class Watched:
         if publisher is not None:
             self.note(publisher.backlog.problem)
 
-    def publish(self, timeout: float) -> Backlog:
+    def publish(self, timeout: float, has_ended: bool) -> Backlog:
         """Publishes all that is there now."""
         deadline = time.monotonic() + timeout
         while True:
             publisher = self.open()
-            left = publisher.publish() if publisher else self._without_store()
+            left = publisher.publish(has_ended=has_ended) if publisher else self._without_store()
             if not left.files or time.monotonic() + _AGAIN > deadline:
                 return left
             time.sleep(_AGAIN)
 
-    def close(self, timeout: float) -> Backlog:
-        """Publishes what is left; removes the place if that is nothing."""
+    def close(self, timeout: float, *, is_patient: bool = False) -> Backlog:
+        """Publish what is left; delete the local copy of what is published.
+
+        Args:
+            timeout: Seconds.
+            is_patient: Count them from the last progress.
+        """
         deadline = time.monotonic() + timeout
+        least = math.inf
         while (publisher := self.open()) is None:
             if time.monotonic() + _LOOKS > deadline:
                 left = self._without_store()
@@ -102,8 +112,10 @@ class Watched:
             if self.spool.is_wanted():
                 break
             left = publisher.close(min(_LOOKS, max(0.0, deadline - time.monotonic())))
+            if is_patient and left.bytes < least:
+                least, deadline = left.bytes, time.monotonic() + timeout
         is_done = publisher.is_done
-        publisher.stop()
+        publisher.stop(_STOP_TIMEOUT)
         if is_done and not left.files and not left.refused:
             self._held.close()
             self._remove()
@@ -116,7 +128,7 @@ class Watched:
         """Publishes nothing more."""
         with self._lock:
             if self._publisher is not None:
-                self._publisher.stop()
+                self._publisher.stop(_STOP_TIMEOUT)
             self._held.close()
         return self.spool.backlog()
 
@@ -124,6 +136,11 @@ class Watched:
         """The program closes its pipe and its lock at its very end, but one after the other."""
         for _ in range(_TRIES):
             if remove_published(self.spool):
+                return
+            if not self.spool.is_held() and (left_out := self.spool.left_out()):
+                size = sum(each.look.size for each in left_out)
+                files = "1 file" if len(left_out) == 1 else f"{len(left_out):,} files"
+                self.spool.log(f"{files} with {size:,} bytes kept: not to be published")
                 return
             time.sleep(_AGAIN)
 
@@ -156,15 +173,22 @@ class Agent:
         while not self._ended.wait(_LOOKS):
             for watched in list(self._watched.values()):
                 watched.look()
-        deadline = time.monotonic() + self._linger
+        is_patient = self._linger == _LINGER
         threads = [
-            threading.Thread(target=watched.close, args=(deadline - time.monotonic(),), daemon=True)
+            threading.Thread(
+                target=watched.close,
+                args=(self._linger,),
+                kwargs={"is_patient": is_patient},
+                daemon=True,
+            )
             for watched in self._watched.values()
         ]
+        if not is_patient:
+            self._latest = time.monotonic() + self._linger
         for thread in threads:
             thread.start()
         for thread in threads:
-            while thread.is_alive() and time.monotonic() < min(deadline, self._latest):
+            while thread.is_alive() and time.monotonic() < self._latest:
                 thread.join(_LOOKS)
 
     def _hurry(self) -> None:
@@ -204,7 +228,7 @@ class Agent:
         elif what == "close":
             left = watched.close(message["timeout"])
         else:
-            left = watched.publish(message["timeout"])
+            left = watched.publish(message["timeout"], message.get("has_ended", False))
         answer = {
             "id": message[what],
             "files": left.files,

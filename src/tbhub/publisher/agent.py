@@ -56,9 +56,15 @@ class Publishing:
         if self.is_ours:
             self._agent.revive()
 
-    def flush(self, timeout: float) -> Backlog:
-        """Publishes all that is on disk now; what is left when time is up."""
-        return self._agent.ask("publish", self.spool, timeout)
+    def flush(self, timeout: float, *, has_ended: bool = False) -> Backlog:
+        """Publish all that is on disk now and return what is left when time is up.
+
+        Args:
+            timeout: Seconds.
+            has_ended: The program has ended: also publish files that are called like unfinished
+                ones.
+        """
+        return self._agent.ask("publish", self.spool, timeout, has_ended=has_ended)
 
     def close(self, timeout: float) -> Backlog:
         """The same for the last time: the place in the spool is removed if nothing is left."""
@@ -114,11 +120,11 @@ class _Agent:
             if self._process.poll() is not None:
                 self._send(again=True)
 
-    def ask(self, what: str, spool: Spool, timeout: float) -> Backlog:
+    def ask(self, what: str, spool: Spool, timeout: float, **more: bool) -> Backlog:
         deadline = time.monotonic() + timeout
         with self._lock:
             self._asked += 1
-            question = {what: self._asked, "spool": str(spool.path), "timeout": timeout}
+            question = {what: self._asked, "spool": str(spool.path), "timeout": timeout, **more}
             self._send(question, again=True)
             answer = self._answer(self._asked, deadline + _GRACE)
             if answer is None and self._process.poll() is not None:

@@ -14,8 +14,9 @@ What has 64 KiB is sent at once. So
 A file that is far ahead of what is published goes in segments of up to 8 MiB; one record that is
 longer is a segment by itself. Where objects can grow such files are appended to, in pieces.
 
-Any other file is sent whole when it has changed and has then been left alone for a moment; if it is
-never left alone, every ten seconds; and never so often that it takes more than 1 MiB a second.
+Any other file is sent whole when it has changed and has then been left alone for a moment; a small
+one that is never left alone, every ten seconds; and none so often that it takes more than 1 MiB a
+second while its program runs.
 
 An event file that has been truncated, or is another one under its old name, is published beside the
 old one, as ``F.again1``, ``F.again2``, …: what has been published is never taken back, and both are
@@ -24,7 +25,6 @@ event files to every reader, the newer one behind the older in the order of name
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -43,8 +43,6 @@ _SHORT = 4000  # segments
 _PAUSE, _LONG_PAUSE = 2.5, 4.0  # seconds, while segments are short and then
 _MOST_AGAIN = 9  # a log that is replaced more often is no log
 
-_CHECKPOINTS = ("*.ckpt", "*.pt", "*.pth", "*.safetensors")
-_CHECKPOINT_DIRECTORIES = "checkpoint*"
 _STAMPED = re.compile(r"((?:.*/)?[^/]*tfevents\.)(\d{9,11})(\.[^/]*)", re.DOTALL)
 
 
@@ -118,7 +116,15 @@ def next_append(published: int, whole: int) -> Piece | None:
     return Piece(1, published, min(whole, published + CHUNK), published == 0)
 
 
-def is_due(size: int, seen_for: float, changed_for: float, since_sent: float, quiet: float) -> bool:
+def is_due(
+    size: int,
+    seen_for: float,
+    changed_for: float,
+    since_sent: float,
+    quiet: float,
+    *,
+    is_bulk: bool = False,
+) -> bool:
     """Whether a file that is sent whole, and is not what was sent, is to be sent now.
 
     Args:
@@ -127,10 +133,11 @@ def is_due(size: int, seen_for: float, changed_for: float, since_sent: float, qu
         changed_for: Seconds that it has been other than what was sent.
         since_sent: Seconds since it was sent.
         quiet: Seconds that it is to be left alone before.
+        is_bulk: It takes long to send: by the time it is, one that keeps changing has changed.
     """
     if since_sent < size / WHOLE_RATE:
         return False
-    return seen_for >= quiet or min(changed_for, since_sent) >= PACE
+    return seen_for >= quiet or (not is_bulk and min(changed_for, since_sent) >= PACE)
 
 
 def again_name(name: str, number: int) -> str:
@@ -162,18 +169,10 @@ def latest_stamp(paths: Iterable[str]) -> int:
     return max((int(each[2]) for each in found if each), default=0)
 
 
-def is_left_out(name: str, include_hidden: bool = False) -> bool:
-    """Whether a file or directory of this name is somebody's own business: hidden or unfinished."""
-    if include_hidden:
-        return name.startswith(".tbhub-")
-    return name.startswith(".") or name.endswith((".tmp", "~"))
+def is_unfinished(path: str) -> bool:
+    """Whether a file may be one that its program renames or deletes soon, by its name.
 
-
-def is_checkpoint(path: str) -> bool:
-    """Whether a file is a checkpoint or lies among such; event files never are."""
-    *directories, name = path.split("/")
-    if is_event_file(name):
-        return False
-    return any(fnmatch.fnmatchcase(name, each) for each in _CHECKPOINTS) or any(
-        fnmatch.fnmatchcase(each, _CHECKPOINT_DIRECTORIES) for each in directories
-    )
+    That is, its name or that of a directory above it begins with a dot, or ends in ``.tmp`` or
+    ``~``. Such a file is published when its program has ended.
+    """
+    return any(part.startswith(".") or part.endswith((".tmp", "~")) for part in path.split("/"))

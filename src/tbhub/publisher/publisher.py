@@ -1,8 +1,9 @@
 """The engine: follows a directory, and publishes what is new in it.
 
 A pass looks at every file; what has not changed since it was last wholly published costs nothing
-but that look. What is due goes up through a few threads. A store that fails ends the pass: the next
-one comes later, and later again, and goes on where this one stood.
+but that look. What is due goes up through a few threads, metrics and logs first. A store that fails
+ends the pass: the next one comes later, and later again, and goes on where this one stood. Large
+files are uploaded beside the passes (`bulk`), in parts, and tried again by themselves.
 
 Invariants, also for a process that is killed between any two steps:
   - What is stored of an event file is a beginning of it that ends with a whole record; of a log a
@@ -10,6 +11,8 @@ Invariants, also for a process that is killed between any two steps:
   - A new segment is only ever created, never put in the place of something (`put_if_absent`). What
     is found there is either ours, its acknowledgement lost, and we go on behind it; or someone
     else's, and we take another name.
+  - What is stored of any other file is one version of it: a file that changes while it is uploaded
+    is uploaded again, and until then the version before is what is stored.
   - Nothing that is published is deleted or taken back.
 
 A listing is asked for when it is not known what has been published, and once more at the end to see
@@ -23,7 +26,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -32,11 +35,14 @@ from pathlib import Path
 from tbhub.events.names import is_event_file
 from tbhub.events.segments import group_segments, segment_name
 from tbhub.publisher import plan
+from tbhub.publisher.bulk import BULK, BulkUploads
 from tbhub.publisher.files import files_below, look_of
 from tbhub.publisher.plan import Look, Piece
 from tbhub.publisher.records import boundary_before, log_end, whole_end
 from tbhub.publisher.state import Grown, State
+from tbhub.publisher.throttle import process_throttle
 from tbhub.storage.errors import BadName, Conflict, NoPermission, StoreError, WrongOffset
+from tbhub.storage.source import FileSource, SourceError, SourceStoppedError
 from tbhub.storage.store import AppendingStore, Store
 
 _THREADS = 8
@@ -45,6 +51,8 @@ _LONGEST_PAUSE = 60.0  # while the store fails in passing
 _SLOW_PAUSE = 10.0  # the first, and
 _SLOWEST_PAUSE = 300.0  # the longest, where someone has to do something
 _SAVE_EVERY = 2.0  # seconds of a long pass
+_PASS_SECONDS = 2.0  # of a pass while the program runs; other files than metrics wait for the next
+_FIRST_RETRY, _LAST_RETRY = 2.0, 60.0  # seconds before a large file is uploaded again
 _COMPARED = 64  # bytes at the end of an object that can grow
 
 
@@ -92,8 +100,7 @@ class Publisher:
         state: Path,
         rank: int = 0,
         interval: float = 1.0,
-        include_checkpoints: bool = False,
-        include_hidden: bool = False,
+        exclude: Sequence[str] = (),
     ) -> None:
         """Nothing is done yet.
 
@@ -104,8 +111,7 @@ class Publisher:
             state: The file in which is kept what has been published; not in the directory.
             rank: Of a process among those of a job: all but the first publish below ``rank<n>/``.
             interval: Seconds between two passes.
-            include_checkpoints: Also send ``*.ckpt``, ``*.pt``, ``checkpoint*/`` and the like.
-            include_hidden: Also send what begins with a dot, or ends in ``.tmp`` or ``~``.
+            exclude: Globs of files that are not published; see `tbhub.publisher.exclusion`.
         """
         self._directory = directory
         self._store = store
@@ -113,7 +119,15 @@ class Publisher:
         self._prefix = "/".join(filter(None, parts))
         self._state = State(state)
         self._interval = interval
-        self._included = (include_checkpoints, include_hidden)
+        self._exclude = tuple(exclude)
+        self._has_ended = False
+        self._throttle = process_throttle()
+        self._bulk = BulkUploads(self._publish_bulk, self._wake_up)
+        self._bulk_sent: dict[str, int] = {}  # bytes of uploads that are under way
+        self._bulk_retry: dict[str, tuple[float, float]] = {}  # not before; and pause after that
+        self._bulk_error: StoreError | OSError | None = None
+        self._is_cut_short = False
+        self._wake = threading.Event()
         self._grows = isinstance(store, AppendingStore)
         self._listing: dict[str, int] | None = {} if self._state.was_found else None
         self._settled: dict[str, Look] = {}  # what files were when all of them was published
@@ -150,8 +164,17 @@ class Publisher:
             self._thread = threading.Thread(target=self._run, name="tbhub-publisher", daemon=True)
             self._thread.start()
 
-    def publish(self) -> Backlog:
-        """One pass now, over all files, those that are being written to as well."""
+    def publish(self, *, has_ended: bool = False) -> Backlog:
+        """Make one pass now, over all files, those that are being written to as well.
+
+        Large files may be under way when it returns; they count in what is left until they are
+        published.
+
+        Args:
+            has_ended: The program that writes has ended: from now on, files that are called like
+                unfinished ones are published, too.
+        """
+        self._has_ended = self._has_ended or has_ended
         return self._pass(everything=True)
 
     def advance(self) -> Backlog:
@@ -161,13 +184,15 @@ class Publisher:
     @property
     def is_settled(self) -> bool:
         """Whether all that is in the directory now is published, by what passes have found."""
-        return all(self._settled.get(path) == look for path, look in self._files())
+        found = files_below(self._directory, self._exclude)
+        return all(self._settled.get(path) == look for path, look in found)
 
     def close(self, timeout: float | None = None) -> Backlog:
         """Publishes until nothing is left, or time is up; what is left then.
 
         When time was up publishing goes on, until `stop` or the end of the process.
         """
+        self._has_ended = True
         self._closing.set()
         self.start()
         assert self._thread is not None
@@ -184,10 +209,16 @@ class Publisher:
         """Whether the last pass failed so that somebody has to do something."""
         return self._is_stuck
 
-    def stop(self) -> None:
-        """Begins nothing new; what is under way may still be done."""
+    def stop(self, timeout: float = 0.0) -> None:
+        """Begin nothing new and give up large uploads; a request under way may still be done.
+
+        Args:
+            timeout: Seconds to wait for the end of large uploads.
+        """
         self._stopped.set()
         self._closing.set()
+        self._wake.set()
+        self._bulk.wait(timeout)
 
     # ------------------------------------------------------------------ passes
 
@@ -206,11 +237,14 @@ class Publisher:
             failures = failures + 1 if self._error else 0
             pause = self._pause(failures, took)
             if closing:
-                self._stopped.wait(min(pause, _SLOW_PAUSE))
+                self._wake.wait(min(pause, _SLOW_PAUSE))
+                self._wake.clear()
             elif self._closing.wait(pause):
                 failures = 0
 
     def _pause(self, failures: int, took: float) -> float:
+        if self._is_cut_short and self._error is None:
+            return 0.0
         if self._error is None:
             return self._interval if self._backlog.files else max(self._interval, _SHARE * took)
         first, longest = self._interval, _LONGEST_PAUSE
@@ -219,7 +253,11 @@ class Publisher:
         return min(longest, first * 2.0 ** min(failures - 1, 20)) * random.uniform(0.5, 1.0)
 
     def _needs_somebody(self) -> bool:
-        return self._error is not None and not getattr(self._error, "passing", False)
+        error = self._error or self._bulk_error
+        return error is not None and not getattr(error, "passing", False)
+
+    def _wake_up(self) -> None:
+        self._wake.set()
 
     def _pass(self, everything: bool) -> Backlog:
         with self._passing:
@@ -232,16 +270,24 @@ class Publisher:
             due = [
                 path for path, look in files.items() if self._is_due(path, look, now, everything)
             ]
+            bulk = [path for path in due if self._is_bulk(path, files[path])]
+            due = sorted(set(due).difference(bulk), key=lambda path: not self._is_growing(path))
+            bulk.sort(key=lambda path: files[path].mtime_ns, reverse=True)
             saved_at = [now]
+            self._is_cut_short = False
 
             def work(path: str) -> None:
-                if self._error is None and not self._stopped.is_set():
+                is_late = time.monotonic() - now > _PASS_SECONDS and not everything
+                if is_late and not self._is_growing(path):
+                    self._is_cut_short = True
+                elif self._error is None and not self._stopped.is_set():
                     self._publish_one(path)
                     if time.monotonic() - saved_at[0] > _SAVE_EVERY:
                         saved_at[0] = time.monotonic()
                         self._state.save()
 
-            if self._error is None:
+            if self._error is None and not self._stopped.is_set():
+                self._bulk.set_due(bulk)
                 _on_threads(due, work)
             self._forget(files)
             self._state.save()
@@ -250,7 +296,12 @@ class Publisher:
             return self._backlog
 
     def _files(self) -> Iterator[tuple[str, Look]]:
-        return files_below(self._directory, *self._included)
+        for path, look in files_below(self._directory, self._exclude):
+            if self._has_ended or not plan.is_unfinished(path):
+                yield path, look
+
+    def _is_bulk(self, path: str, look: Look) -> bool:
+        return look.size > BULK and not self._is_growing(path)
 
     def _is_due(self, path: str, look: Look, now: float, everything: bool) -> bool:
         if self._settled.get(path) == look:
@@ -271,8 +322,11 @@ class Publisher:
         if seen != look:
             since = now
         self._seen[path] = (look, since, changed)
+        is_bulk = self._is_bulk(path, look)
+        if is_bulk and now < self._bulk_retry.get(path, (0.0, 0.0))[0]:
+            return False
         return everything or plan.is_due(
-            look.size, now - since, now - changed, since_sent, self._interval
+            look.size, now - since, now - changed, since_sent, self._interval, is_bulk=is_bulk
         )
 
     def _is_growing(self, path: str) -> bool:
@@ -281,9 +335,15 @@ class Publisher:
 
     def _forget(self, files: dict[str, Look]) -> None:
         """What is gone from the directory needs no place in memory; what was published stays."""
-        for known in (self._settled, self._seen, self._sent_at, self._refused):
-            for path in [path for path in known if path not in files]:
-                del known[path]
+        with self._lock:
+            for known in (self._settled, self._seen, self._sent_at, self._refused):
+                for path in [path for path in known if path not in files]:
+                    del known[path]
+            self._bulk_retry = {
+                path: retry for path, retry in self._bulk_retry.items() if path in files
+            }
+            if not self._bulk_retry:
+                self._bulk_error = None
 
     def _left(self, files: dict[str, Look]) -> Backlog:
         left = size = 0
@@ -292,9 +352,11 @@ class Publisher:
                 continue
             grown = self._state.grown.get(path)
             left += 1
-            size += max(0, look.size - (grown.end if grown else 0))
-        refused = tuple(f"{path!r}: {why}" for path, (_, why) in sorted(self._refused.items()))
-        return Backlog(left, size, str(self._error) if self._error else "", refused)
+            size += max(0, look.size - (grown.end if grown else self._bulk_sent.get(path, 0)))
+        with self._lock:
+            refused = tuple(f"{path!r}: {why}" for path, (_, why) in sorted(self._refused.items()))
+        error = self._error or self._bulk_error
+        return Backlog(left, size, str(error) if error else "", refused)
 
     def _publish_one(self, path: str) -> None:
         try:
@@ -306,8 +368,8 @@ class Publisher:
             self._refuse(path, error.what)
         except StoreError as error:
             self._error = error
-        except FileNotFoundError:
-            pass  # gone meanwhile
+        except (SourceError, FileNotFoundError):
+            pass  # changed or gone meanwhile: the next pass sees what it is
         except OSError as error:
             self._refuse(path, error.strerror or str(error))
 
@@ -330,14 +392,58 @@ class Publisher:
 
     # ------------------------------------------------------------------ other files
 
+    def _publish_bulk(self, path: str) -> None:
+        """Upload a large file; one that fails is tried again, later each time."""
+        if self._stopped.is_set():
+            return
+        try:
+            self._publish_whole(path)
+        except BadName as error:
+            self._refuse(path, error.what)
+        except StoreError as error:
+            with self._lock:
+                _, pause = self._bulk_retry.get(path, (0.0, _FIRST_RETRY))
+                until = time.monotonic() + pause * random.uniform(0.5, 1.0)
+                self._bulk_retry[path] = until, min(_LAST_RETRY, 2 * pause)
+                self._bulk_error = error
+            return
+        except (SourceError, FileNotFoundError):
+            pass  # changed or gone meanwhile: the next pass sees what it is
+        except OSError as error:
+            self._refuse(path, error.strerror or str(error))
+        finally:
+            self._bulk_sent.pop(path, None)
+        with self._lock:
+            self._bulk_retry.pop(path, None)
+            if not self._bulk_retry:
+                self._bulk_error = None
+        self._state.save()
+
+    def _source(self, path: str) -> FileSource:
+        """Open a file for an upload that gives way to metrics, and stops when we do."""
+        file = self._directory / path
+        is_bulk = file.stat().st_size > BULK
+
+        def on_read(size: int) -> None:
+            stopped = self._stopped.is_set
+            self._throttle.take(size, is_urgent=not is_bulk, is_stopped=stopped)
+            if is_bulk and stopped():
+                raise SourceStoppedError("publishing has been stopped")
+            if is_bulk:
+                self._bulk_sent[path] = self._bulk_sent.get(path, 0) + size
+
+        return FileSource(file, on_read=on_read, part=self._throttle.part)
+
     def _publish_whole(self, path: str) -> None:
         file = self._directory / path
-        look = look_of(file.stat())
-        self._store.put(self._place(path), file)
+        with self._source(path) as source:
+            look = look_of(source.status)
+            self._store.put(self._place(path), source)
         self._count(look.size)
-        self._sent_at[path] = time.monotonic()
         self._state.set_whole(path, look)
-        self._seen.pop(path, None)
+        with self._lock:
+            self._sent_at[path] = time.monotonic()
+            self._seen.pop(path, None)
         if look_of(file.stat()) == look:
             self._settle(path, look)
 
@@ -385,6 +491,7 @@ class Publisher:
         if piece.is_new:
             self._state.save()  # from here on the segment before this one is final
         place = self._place(segment_name(grown.name, piece.number))
+        self._throttle.take(len(data), is_urgent=True, is_stopped=self._stopped.is_set)
         try:
             if piece.is_new:
                 self._store.put_if_absent(place, data)
@@ -413,6 +520,7 @@ class Publisher:
         position = grown.end
         while (piece := plan.next_append(position, whole)) is not None:
             data = _read(descriptor, piece.start, piece.end)
+            self._throttle.take(len(data), is_urgent=True, is_stopped=self._stopped.is_set)
             try:
                 self._store.append(self._place(grown.name), piece.start, data)
             except WrongOffset as error:

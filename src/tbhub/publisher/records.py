@@ -8,10 +8,12 @@ the framing after damage; a damaged place between good records is published as i
 from __future__ import annotations
 
 import os
+import struct
 
-from tbhub._kernel import Decoder
+from tbhub._kernel import Decoder, masked_crc32c
 
 _PIECE = 8 << 20
+_HEADER, _FOOTER = 12, 4  # bytes around the data of a record
 _VERSION = 2  # of the file format; decides nothing about where records end
 
 
@@ -48,3 +50,17 @@ def boundary_before(descriptor: int, limit: int, start: int = 0) -> int:
             break
         end = further
     return end
+
+
+def is_torn_record(descriptor: int, end: int, size: int) -> bool:
+    """Whether what follows the last whole record, up to the end of the file, is a part of one.
+
+    That is what a writer leaves that was killed, and nobody can read it. Anything else may be
+    worth something to its writer, e.g. a file that is only called like an event file.
+    """
+    header = os.pread(descriptor, _HEADER, end)
+    if len(header) < _HEADER:
+        return True
+    length, crc = struct.unpack("<QI", header)
+    is_header = bool(masked_crc32c(header[:8]) == crc)
+    return is_header and end + _HEADER + length + _FOOTER > size

@@ -22,7 +22,7 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,11 +31,13 @@ from tempfile import TemporaryFile
 
 from tbhub.errors import TbhubError
 from tbhub.events.names import is_event_file
-from tbhub.publisher.files import files_below
-from tbhub.publisher.plan import is_growing
+from tbhub.publisher.exclusion import checked_patterns, patterns_of_environment
+from tbhub.publisher.files import IGNORED, Found, all_files, files_below, look_of
+from tbhub.publisher.plan import Look, is_growing
 from tbhub.publisher.publisher import Backlog, Progress, Publisher
-from tbhub.publisher.records import boundary_before
+from tbhub.publisher.records import boundary_before, is_torn_record
 from tbhub.publisher.state import Grown, State
+from tbhub.publisher.throttle import rate_of_environment
 from tbhub.storage.errors import StoreError
 from tbhub.storage.open import open_store
 from tbhub.storage.store import Patience, Store
@@ -49,6 +51,7 @@ _RUN, _OWED = "run.json", "owed"
 _WANTED = "wanted"
 _WANTED_SECONDS = 5.0
 _LOOKS = 0.2  # seconds between two reports of progress
+_STOP_TIMEOUT = 5.0  # seconds for large uploads to be given up
 
 
 class SpoolError(TbhubError, OSError):
@@ -68,7 +71,7 @@ class Spool:
         uri: Where it goes.
         directory: What is published.
         rank: Of the process among those of its job.
-        include_checkpoints: Whether checkpoints are published, too.
+        exclude: Globs of files that are not published.
         given: Whether credentials were given by the program, and not found in the environment.
     """
 
@@ -76,8 +79,13 @@ class Spool:
     uri: str
     directory: Path
     rank: int = 0
-    include_checkpoints: bool = False
+    exclude: tuple[str, ...] = ()
     given: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called on a command line."""
+        return self.path.name
 
     @property
     def is_own(self) -> bool:
@@ -98,7 +106,7 @@ class Spool:
             prefix,
             state=self.state,
             rank=self.rank,
-            include_checkpoints=self.include_checkpoints,
+            exclude=self.exclude,
         )
         return publisher, store
 
@@ -160,7 +168,8 @@ class Spool:
         fcntl.flock(lock, fcntl.LOCK_SH)
         return lock
 
-    def _is_held(self) -> bool:
+    def is_held(self) -> bool:
+        """Whether a process may still write to it."""
         lock = os.open(self.path / _WRITERS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -185,21 +194,50 @@ class Spool:
 
     def backlog(self) -> Backlog:
         """What is not published, by what is on this machine; no store is asked."""
+        missing = [size for _, size in self.unpublished()]
+        return Backlog(len(missing), sum(missing), self.last_words() if missing else "")
+
+    def unpublished(self) -> Iterator[tuple[str, int]]:
+        """Yield the files that are to be published and are not, with the bytes that are missing."""
         state = State(self.state)
-        left = size = 0
-        for path, look in files_below(self.directory, self.include_checkpoints):
-            grown = state.grown.get(path)
-            if is_growing(path, grown.again if grown else 0):
-                missing = _missing(self.directory / path, grown, look.size)
-                if not missing:
-                    continue
-            elif state.whole.get(path) == look:
-                continue
-            else:
-                missing = look.size
-            left += 1
-            size += missing
-        return Backlog(left, size, self.last_words() if left else "")
+        for path, look in files_below(self.directory, self.exclude):
+            missing = _unpublished(self.directory, state, path, look)
+            if missing is not None:
+                yield path, missing
+
+    def left_out(self) -> list[Found]:
+        """Return the files that are ours to remove and will not be published, largest first."""
+        if not self.is_own:
+            return []
+        state = State(self.state)
+        found = [each for each in all_files(self.directory, self.exclude) if each.left_out]
+        for path, look in files_below(self.directory, self.exclude):
+            if is_event_file(path) and (tail := _damaged(self.directory, state, path, look)):
+                found.append(Found(path, look, f"the last {tail:,} bytes are no events"))
+        return sorted(found, key=lambda each: (-each.look.size, each.path))
+
+
+def _unpublished(directory: Path, state: State, path: str, look: Look) -> int | None:
+    """Return how many bytes of a file are not published; None if nothing is missing."""
+    grown = state.grown.get(path)
+    if is_growing(path, grown.again if grown else 0):
+        return _missing(directory / path, grown, look.size) or None
+    return None if state.whole.get(path) == look else look.size
+
+
+def _damaged(directory: Path, state: State, path: str, look: Look) -> int:
+    """Return how many bytes of an event file can be neither published nor forgotten."""
+    grown = state.grown.get(path)
+    try:
+        descriptor = os.open(directory / path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        end = grown.end if grown is not None and grown.is_of(descriptor) else 0
+        end = boundary_before(descriptor, look.size, end)
+        return 0 if is_torn_record(descriptor, end, look.size) else look.size - end
+    finally:
+        os.close(descriptor)
 
 
 def _missing(file: Path, grown: Grown | None, size: int) -> int:
@@ -231,14 +269,18 @@ def make_spool(
     directory: Path | None = None,
     *,
     rank: int = 0,
-    include_checkpoints: bool = False,
+    exclude: Sequence[str] = (),
     given: bool = False,
 ) -> Spool:
     """A new place in the spool, for a directory of the user's or for files that are yet to come.
 
+    What `exclude` or ``TBHUB_EXCLUDE`` names is not published.
+
     Raises:
         SpoolError: The spool cannot be written to.
+        ValueError: A pattern, or the limit of ``TBHUB_UPLOAD_LIMIT``, is not one.
     """
+    rate_of_environment()
     root = spool_root()
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", uri.rstrip("/").rpartition("/")[2])[:40].strip("-.")
     path = root / f"{name or 'run'}-{token_hex(6)}"
@@ -247,7 +289,7 @@ def make_spool(
         uri,
         path / _FILES if directory is None else directory.absolute(),
         rank,
-        include_checkpoints,
+        checked_patterns([*exclude, *patterns_of_environment()]),
         given,
     )
     try:
@@ -261,7 +303,9 @@ def make_spool(
 
 
 def check_spool() -> None:
-    """Raises `SpoolError` if the spool cannot be written to."""
+    """Raises `SpoolError` if the spool cannot be written to, `ValueError` for bad settings."""
+    patterns_of_environment()
+    rate_of_environment()
     root = spool_root()
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -290,7 +334,7 @@ def _write_target(spool: Spool) -> None:
         "uri": spool.uri,
         "directory": None if spool.is_own else str(spool.directory),
         "rank": spool.rank,
-        "include_checkpoints": spool.include_checkpoints,
+        "exclude": spool.exclude,
         "credentials": "given" if spool.given else "environment",
         "host": socket.gethostname(),
         "made": time.time(),
@@ -311,7 +355,7 @@ def find_spool(path: Path) -> Spool | None:
             str(target["uri"]),
             directory,
             int(target["rank"]),
-            bool(target["include_checkpoints"]),
+            tuple(map(str, target["exclude"])),
             target["credentials"] == "given",
         )
     except (OSError, ValueError, KeyError, TypeError):
@@ -353,7 +397,7 @@ def publish_now(
                 if publisher.is_done or publisher.is_stuck or late:
                     break
         finally:
-            publisher.stop()
+            publisher.stop(_STOP_TIMEOUT)
             store.close()
         if left.files or left.problem:
             spool.log(left.problem or "not in time")
@@ -367,7 +411,7 @@ def discard(spool: Spool) -> bool:
     """
     try:
         with spool.taken():
-            if spool._is_held():
+            if spool.is_held():
                 return False
             _remove(spool)
             return True
@@ -376,18 +420,58 @@ def discard(spool: Spool) -> bool:
 
 
 def remove_published(spool: Spool) -> bool:
-    """Removes a place of the spool of which everything is published; whether that was so.
+    """Delete the files of a spool directory if all are published, and then the directory.
 
-    Where a process may still write it stays. A directory of the user's own stays as it is.
+    Files that are left out stay, and with them the directory; so does one to which a process may
+    still write. A directory of the user's own is not touched.
+
+    Returns:
+        Whether the spool directory was deleted.
     """
     try:
         with spool.taken():
-            if spool._is_held() or spool.owed.exists() or spool.backlog().files:
+            if spool.is_held() or spool.owed.exists() or spool.backlog().files:
+                return False
+            if spool.is_own and not _delete_published(spool):
                 return False
             _remove(spool)
             return True
     except (SpoolError, StoreError):
         return False
+
+
+def _delete_published(spool: Spool) -> bool:
+    """Delete files that are published as they are now; return whether no other file is left."""
+    state = State(spool.state)
+    top = os.path.realpath(spool.directory)
+    kept = {each.path for each in spool.left_out()}
+    for path, look in list(files_below(spool.directory, spool.exclude)):
+        file = os.path.join(top, path)
+        if path in kept or os.path.islink(file):
+            continue
+        with suppress(FileNotFoundError):
+            is_same = look_of(os.lstat(file)) == look
+            if not is_same or _unpublished(Path(top), state, path, look) is not None:
+                return False  # written to just now
+            os.unlink(file)
+    if kept:
+        return False
+    for directory, inner, files in os.walk(top, topdown=False):
+        for name in (*inner, *files):
+            place = os.path.join(directory, name)
+            if not os.path.islink(place) and (os.path.isdir(place) or _is_written(place)):
+                continue
+            with suppress(OSError):
+                os.unlink(place)
+        with suppress(OSError):
+            os.rmdir(directory)
+    return not os.path.lexists(top)
+
+
+def _is_written(place: str) -> bool:
+    """Whether a file has just been written: everything that was published is deleted by now."""
+    name = os.path.basename(place)
+    return os.path.isfile(place) and not name.startswith(IGNORED)
 
 
 def _remove(spool: Spool) -> None:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -35,11 +34,11 @@ from tbhub.storage.errors import (
     WrongOffset,
 )
 from tbhub.storage.many_reads import ManyReads
+from tbhub.storage.source import PART, FileSource
 from tbhub.storage.store import DELETE, LIST, READ, WRITE, Entry, Meter, Patience, Range
 from tbhub.storage.uri import HUB, object_name
 
-CHUNK = 8 << 20  # bytes of one append; the hub takes twice as many
-_PIECE = 1 << 20  # bytes of a file that are read at a time
+CHUNK = 8 << 20  # bytes of one append or part; the hub takes twice as many
 
 
 class HubStore:
@@ -103,9 +102,11 @@ class HubStore:
         """Many reads at the same time, given back in their order."""
         return self._many(ranges)
 
-    def put(self, path: str, data: bytes | Path) -> str:
+    def put(self, path: str, data: bytes | FileSource) -> str:
         """Writes an object."""
-        return self._put(path, data, {})
+        if isinstance(data, FileSource) and data.size > CHUNK:
+            return self._put_in_parts(path, data)
+        return self._put(path, data.read_all() if isinstance(data, FileSource) else data, {})
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         """Writes an object unless there is one."""
@@ -115,30 +116,65 @@ class HubStore:
         """Replaces an object if it still has this version."""
         return self._put(path, data, {"if-match": f'"{version}"'})
 
-    def _put(self, path: str, data: bytes | Path, condition: Mapping[str, str]) -> str:
+    def _put_in_parts(self, path: str, source: FileSource) -> str:
+        """Upload in parts; the hub keeps them until the last one, and then replaces the object.
+
+        The parts are kept under the file's fingerprint: a process that takes over after a kill
+        continues behind the last one that the hub has.
+        """
+        address, upload = _address(path), source.fingerprint
+        part = CHUNK if source.part >= PART else source.part  # less where the rate is limited
+        offset, has_restarted = 0, False
+        while offset < source.size:
+            piece = source.read(offset, min(part, source.size - offset))
+            params = self._params(upload=upload, offset=str(offset))
+
+            def send(piece: bytes = piece, params: dict[str, str] = params) -> httpx2.Response:
+                return self._client.put(address, params=params, content=piece)
+
+            try:
+                offset = int(self._ask(WRITE, path, send).json()["size"])
+            except WrongOffset as error:
+                if error.size < offset:  # parts were lost
+                    offset = error.size
+                    continue
+                if has_restarted:
+                    raise
+                has_restarted, offset = True, 0  # something else was uploaded under this name
+                self._discard_parts(path, upload)
+                continue
+            self.meter.count(WRITE, 0, written=len(piece))
+        source.verify()
+        params = self._params(upload=upload, size=str(source.size))
+        made = self._ask(WRITE, path, lambda: self._client.post(address, params=params))
+        return str(made.json()["version"])
+
+    def _discard_parts(self, path: str, upload: str) -> None:
+        params = self._params(upload=upload)
+        self._ask(DELETE, path, lambda: self._client.delete(_address(path), params=params))
+
+    def _put(self, path: str, data: bytes, condition: Mapping[str, str]) -> str:
         address = _address(path)
-        size = data.stat().st_size if isinstance(data, Path) else len(data)
-        headers = {**condition, "content-length": str(size)}
+        headers = {**condition, "content-length": str(len(data))}
         attempts = 0
 
         def ask() -> httpx2.Response:
             nonlocal attempts
             attempts += 1
-            content = _pieces(data, size) if isinstance(data, Path) else data
             params = self._params(whole="true")
-            return self._client.put(address, params=params, content=content, headers=headers)
+            return self._client.put(address, params=params, content=data, headers=headers)
 
         try:
             version = str(self._ask(WRITE, path, ask).json()["version"])
         except Conflict:
-            if attempts == 1 or isinstance(data, Path):
+            if attempts == 1:
                 raise
             # Perhaps an attempt went through unheard, and it is our own object that is there.
             found = self.stat(path)
-            if found.size != size or self.read(path) != data:
+            if found.size != len(data) or self.read(path) != data:
                 raise
             version = found.version
-        self.meter.count(WRITE, 0, written=size)
+        self.meter.count(WRITE, 0, written=len(data))
         return version
 
     def append(self, path: str, offset: int, data: bytes) -> int:
@@ -234,14 +270,6 @@ def _address(path: str) -> str:
 
 def _entry(run: str, found: Mapping[str, Any]) -> Entry:
     return Entry(f"{run}/{found['path']}", found["size"], found["version"], found["modified"])
-
-
-def _pieces(path: Path, size: int) -> Iterator[bytes]:
-    """As much of a file as was announced, whatever becomes of it meanwhile."""
-    with path.open("rb") as file:
-        while size and (piece := file.read(min(_PIECE, size))):
-            size -= len(piece)
-            yield piece
 
 
 def _lost(error: httpx2.HTTPError, verb: str, where: str) -> StoreError:

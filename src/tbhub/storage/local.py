@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -34,11 +33,14 @@ from tbhub.storage.errors import (
     StoreError,
     WrongOffset,
 )
+from tbhub.storage.source import FileSource, SourceError
 from tbhub.storage.store import DELETE, LIST, READ, WRITE, Entry, Meter, Range
 from tbhub.storage.uri import file_name
 
-_Data = bytes | FileIO
+_Data = bytes | FileSource | Path  # a path: a file that is moved
 _UNFINISHED = ".tbhub-put-"  # begins the name of a file that is being written
+_LARGE = 8 << 20  # bytes; before such a file is written, what killed processes left is deleted
+_ABANDONED_AFTER = 60.0  # seconds without a write
 _ATTEMPTS = 100  # when others delete the directory we are about to write to
 
 
@@ -122,12 +124,15 @@ class LocalStore:
         """One read after the other: the disk is near."""
         return (self.read(*wanted) for wanted in ranges)
 
-    def put(self, path: str, data: bytes | Path) -> str:
+    def put(self, path: str, data: bytes | FileSource) -> str:
         """Writes a file."""
-        if isinstance(data, Path):
-            with data.open("rb", buffering=0) as source:
-                return self._put(path, source, os.replace)
+        if isinstance(data, FileSource) and data.size >= _LARGE:
+            _remove_abandoned(os.path.dirname(self._place(path, WRITE)))
         return self._put(path, data, os.replace)
+
+    def adopt(self, path: str, file: Path) -> str:
+        """Move a file of the same file system to its place, whatever is there; its version."""
+        return self._put(path, file, os.replace)
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         """Writes a file unless there is one."""
@@ -208,7 +213,7 @@ class LocalStore:
         """Says in our words why a file could not be written."""
         try:
             yield
-        except StoreError:
+        except (StoreError, SourceError):
             raise
         except FileExistsError:
             raise Conflict(WRITE, place, "it has been written to by someone else") from None
@@ -252,8 +257,7 @@ class LocalStore:
         rest = memoryview(data)[len(there) :]
         self.meter.count(WRITE, 0, written=len(rest))
         file.seek(0, os.SEEK_END)
-        while rest:
-            rest = rest[file.write(rest) :]
+        _write_all(file, rest)
         if self._durable:
             os.fsync(file.fileno())
         return os.fstat(file.fileno()).st_size
@@ -282,14 +286,14 @@ class LocalStore:
         return version
 
     def _fill(self, unfinished: str, data: _Data) -> str:
-        with open(unfinished, "xb", buffering=0) as file:
-            if isinstance(data, FileIO):
-                data.seek(0)
-                shutil.copyfileobj(data, file, 1 << 20)
-            else:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[file.write(rest) :]
+        if isinstance(data, Path):
+            os.rename(data, unfinished)
+        with _unfinished(unfinished, is_new=not isinstance(data, Path)) as file:
+            if isinstance(data, FileSource):
+                for part in data.parts():
+                    _write_all(file, part)
+            elif isinstance(data, bytes):
+                _write_all(file, data)
             # The clock of the file system is too coarse to tell two writes apart.
             now = time.time_ns()
             os.utime(file.fileno(), ns=(now, now))
@@ -341,6 +345,38 @@ def _read_exactly(descriptor: int, size: int) -> bytes:
         pieces.append(data)
         missing -= len(data)
     return b"".join(pieces)
+
+
+@contextmanager
+def _unfinished(name: str, *, is_new: bool) -> Iterator[FileIO]:
+    """Open a file that is being written; the lock tells others that its process is alive."""
+    with FileIO(name, "xb" if is_new else "r+b") as file:
+        with suppress(OSError):  # a file system without locks: see the age below
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+        yield file
+
+
+def _remove_abandoned(directory: str) -> None:
+    """Delete files that processes were writing when they were killed."""
+    with suppress(OSError), os.scandir(directory) as found:
+        for child in found:
+            if not child.name.startswith(_UNFINISHED):
+                continue
+            with suppress(OSError):
+                if time.time() - child.stat(follow_symlinks=False).st_mtime < _ABANDONED_AFTER:
+                    continue
+                descriptor = os.open(child.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(child.path)
+                finally:
+                    os.close(descriptor)
+
+
+def _write_all(file: FileIO, data: bytes | memoryview) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def _is_directory(place: str) -> bool:

@@ -16,7 +16,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import obstore
@@ -24,6 +23,7 @@ import obstore
 from tbhub.storage.classify import PastEndError, classify
 from tbhub.storage.errors import BadName, BrokenOff, Conflict, NotFound, StoreError
 from tbhub.storage.many_reads import ManyReads
+from tbhub.storage.source import FileSource, SourceError
 from tbhub.storage.store import DELETE, LIST, READ, WRITE, Entry, Meter, Patience, Range
 from tbhub.storage.uri import AZ, GS, OSS, Uri, object_name
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 _PART = 8 << 20  # bytes of a request; what is larger goes up in parts
 _PARTS = 9000  # of an object at most
-_PARTS_AT_ONCE = 4
+_PARTS_AT_ONCE = 3
 _CHUNK = 1000  # entries taken from a listing at a time
 _ENTRIES_PER_REQUEST = {AZ: 5000}  # others: as many as _CHUNK
 _DELETES_PER_REQUEST = {AZ: 256, GS: 1, OSS: 1}
@@ -152,13 +152,13 @@ class BucketStore:
         """Many reads at the same time, given back in their order."""
         return self._many(ranges)
 
-    def put(self, path: str, data: bytes | Path) -> str:
+    def put(self, path: str, data: bytes | FileSource) -> str:
         """Writes an object."""
         object_name(path)
-        size = data.stat().st_size if isinstance(data, Path) else len(data)
+        size = data.size if isinstance(data, FileSource) else len(data)
         if size > _PART:
             return self._put_in_parts(path, data, size)
-        content = data.read_bytes() if isinstance(data, Path) else data
+        content = data.read_all() if isinstance(data, FileSource) else data
         return self._put(path, content, "overwrite", self._clients.once)
 
     def put_if_absent(self, path: str, data: bytes) -> str:
@@ -214,7 +214,12 @@ class BucketStore:
         self.meter.count(WRITE, 0, written=len(data))
         return version
 
-    def _put_in_parts(self, path: str, data: bytes | Path, size: int) -> str:
+    def _put_in_parts(self, path: str, data: bytes | FileSource, size: int) -> str:
+        """Upload in parts, of which a few are in memory at a time.
+
+        An upload that fails is aborted, which deletes its parts. Those of a process that is killed
+        stay in the bucket, unseen, until its life-cycle rule for incomplete uploads removes them.
+        """
         part = max(_PART, -(-size // _PARTS))
         self.meter.count(WRITE, 2 - (-size // part))
         with self._places:
@@ -223,13 +228,15 @@ class BucketStore:
                 result = obstore.put(
                     self._clients.patient,
                     path,
-                    data,
+                    data.parts() if isinstance(data, FileSource) else data,
                     use_multipart=True,
                     chunk_size=part,
                     max_concurrency=_PARTS_AT_ONCE,
                 )
             except Exception as raised:
                 error = raised
+        if isinstance(error, SourceError):
+            raise error
         if error is not None:
             self._raise(error, WRITE, path)
         self.meter.count(WRITE, 0, written=size)

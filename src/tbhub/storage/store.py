@@ -13,8 +13,9 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
+
+from tbhub.storage.source import FileSource
 
 LIST, READ, WRITE, DELETE = "list", "read", "write", "delete"
 
@@ -109,8 +110,15 @@ class Store(Protocol):
     def read_many(self, ranges: Iterable[Range]) -> Iterator[bytes]:
         """Many reads at the same time, given back in their order."""
 
-    def put(self, path: str, data: bytes | Path) -> str:
-        """Writes an object, whatever is there, from memory or from a file; its new version."""
+    def put(self, path: str, data: bytes | FileSource) -> str:
+        """Write an object, whatever is there, from memory or from a file; return its version.
+
+        A file is streamed in parts, so that memory does not grow with its size, and the object is
+        replaced after the last part only.
+
+        Raises:
+            SourceError: The file has changed meanwhile; the object is as it was.
+        """
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         """Writes an object unless there is one, which is a Conflict."""

@@ -14,6 +14,7 @@ import os
 import threading
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from tbhub.api.models import Finish, Heartbeat, NewRun, RunChange, RunEnding, StartedRun
@@ -23,6 +24,7 @@ from tbhub.client.errors import HubUnreachable
 from tbhub.client.hub import Hub
 from tbhub.errors import TbhubError, TbhubWarning
 from tbhub.publisher.agent import Publishing, start_agent
+from tbhub.publisher.exclusion import checked_patterns
 from tbhub.publisher.plan import latest_stamp
 from tbhub.publisher.publisher import Backlog
 from tbhub.publisher.spool import Spool, check_spool, make_spool, redirect
@@ -42,12 +44,14 @@ from tbhub.tracking.owed import (
     write_known,
     write_owed,
 )
+from tbhub.tracking.upload_progress import UploadProgress, megabytes
 from tbhub.tracking.waiting import within
 
 PATIENCE = 5.0  # seconds a training waits for its hub at the beginning
 _BEAT = 15.0  # seconds between two signs of life
 _TIMEOUT = 10.0  # seconds of a call
-_LOOK = 5.0  # seconds between two looks at what is left
+_LOOK = 5.0  # seconds for the agent to end
+_PROGRESS_INTERVAL = 1.0  # seconds between two looks at what is left
 _FETCHING = Patience(timeout=PATIENCE, connect_timeout=PATIENCE, retries=1, total=PATIENCE)
 _STALLED = 15.0  # seconds without progress after which the end is not waited for
 _ALONE = (
@@ -66,7 +70,7 @@ class Lifeline:
         hub: Which hub; without one it is found as `Hub` does.
         offline: Ask no hub.
         rank: Of this process among those of its job.
-        checkpoints: Publish checkpoints, too.
+        exclude: Globs of files that are not published.
 
     Raises:
         Problem: The hub does not want the run.
@@ -86,13 +90,13 @@ class Lifeline:
         hub: Hub | None = None,
         offline: bool = False,
         rank: int = 0,
-        checkpoints: bool = False,
+        exclude: Sequence[str] = (),
     ) -> None:
         self.started: StartedRun | None = None
         self.trouble = "" if not offline else "it was started offline"
         self._new = new
         self._rank = rank
-        self._checkpoints = checkpoints
+        self._exclude = checked_patterns(exclude)
         self._hub = hub
         self._owns_hub = hub is None
         self._process = os.getpid()
@@ -341,9 +345,7 @@ class Lifeline:
         if logdir is not None:
             logdir.mkdir(parents=True, exist_ok=True)
         uri = self.started.target if self.started is not None else UNTOLD
-        self._spool = make_spool(
-            uri, logdir, rank=self._rank, include_checkpoints=self._checkpoints
-        )
+        self._spool = make_spool(uri, logdir, rank=self._rank, exclude=self._exclude)
         self._held = self._spool.hold()
         if self.started is not None:
             self._publish(self._spool)
@@ -370,14 +372,16 @@ class Lifeline:
         if self._publishing is None:
             return self._backlog()
         least, since = float("inf"), time.monotonic()
-        while True:
-            left = self._publishing.flush(_LOOK)
-            if not left.files:
-                return left
-            if left.bytes < least:
-                least, since = left.bytes, time.monotonic()
-            elif time.monotonic() - since > _STALLED:
-                return left
+        with UploadProgress() as progress:
+            while True:
+                left = self._publishing.flush(_PROGRESS_INTERVAL, has_ended=True)
+                if not left.files:
+                    return left
+                progress.show(left)
+                if left.bytes < least:
+                    least, since = left.bytes, time.monotonic()
+                elif time.monotonic() - since > _STALLED:
+                    return left
 
     def _backlog(self) -> Backlog:
         return self._spool.backlog() if self._spool is not None else Backlog()
@@ -399,12 +403,37 @@ class Lifeline:
         if left.files and self._spool is not None:
             why = f" ({left.problem})" if left.problem else ""
             said.append(f"{left} not published yet from {self._spool.directory}{why}")
-        said += [f"cannot be published: {each}" for each in left.refused]
         if not is_told:
             what = "how the run has ended" if self.started else "of the run"
             said.append(f"the hub has not been told {what}: {self.trouble or 'no answer'}")
-        if said and self._spool is not None:
+        if said and left.files and self._publishing is not None:
+            said.append(
+                "publishing continues in the background; `tbhub sync --list` shows what is left, "
+                "`tbhub sync` waits for it"
+            )
+        elif said and self._spool is not None:
             said.append("`tbhub sync` does what is left")
+        return "\n".join(filter(None, ["; ".join(said), self._kept(left)]))
+
+    def _kept(self, left: Backlog) -> str:
+        """Return which files stay on this machine, where, and how to delete them."""
+        if self._spool is None:
+            return ""
+        said = [f"cannot be published: {each}" for each in left.refused]
+        if left_out := self._spool.left_out():
+            files = "1 file" if len(left_out) == 1 else f"{len(left_out):,} files"
+            size = megabytes(sum(each.look.size for each in left_out))
+            largest = left_out[0]
+            said.append(
+                f"{files} ({size}) not published: {largest.path} ({largest.left_out})"
+                + (" and more" if len(left_out) > 1 else "")
+            )
+        if not said or not self._spool.is_own:
+            return "; ".join(said)
+        said.append(
+            f"kept in {self._spool.directory}; `tbhub sync --discard {self._spool.name}` deletes "
+            "what is there"
+        )
         return "; ".join(said)
 
     def _keep_diff(self) -> None:

@@ -68,7 +68,8 @@ class Run:
             published.
         resume: A run to go on with, by number or name: the same run, another attempt.
         force: Go on although the run seems to be alive; whoever is at it is fenced off.
-        checkpoints: Publish ``*.ckpt``, ``*.pt``, ``checkpoint*/`` and the like, too.
+        exclude: Globs of files that are not published: ``["*.ckpt", "cache/*"]``. They stay on this
+            machine. Those of ``TBHUB_EXCLUDE`` are added.
         offline: Ask no hub; `tbhub sync` tells one later.
         hub: Which hub; see `Hub`.
 
@@ -92,7 +93,7 @@ class Run:
         logdir: str | os.PathLike[str] | None = None,
         resume: str | int | None = None,
         force: bool = False,
-        checkpoints: bool = False,
+        exclude: Sequence[str] = (),
         offline: bool = False,
         hub: Hub | None = None,
     ) -> None:
@@ -132,7 +133,7 @@ class Run:
                 hub=hub,
                 offline=offline,
                 rank=self._rank,
-                checkpoints=checkpoints,
+                exclude=exclude,
             )
             self._logdir = self._lifeline.logdir
             self._name = name or self._logdir.name
@@ -259,7 +260,8 @@ class Run:
     def finish(self, status: str = "finished", exit_code: int | None = None) -> None:
         """Ends the run: waits until all is published, and tells the hub. Again: does nothing.
 
-        What cannot be published now is told of in a warning, and kept for `tbhub sync`.
+        What cannot be published now is told of in a warning, and kept for `tbhub sync`. An
+        interrupt ends the waiting: the upload continues in the background.
 
         Args:
             status: "finished", "failed" or "killed".
@@ -281,7 +283,15 @@ class Run:
             writer.close()
         if self._telling is not None:
             self._telling.join(PATIENCE)
-        if self._lifeline is not None and (left := self._lifeline.finish(ending, exit_code)):
+        if self._lifeline is None:
+            return
+        try:
+            left = self._lifeline.finish(ending, exit_code)
+        except KeyboardInterrupt:
+            if left := self._lifeline.finish(ending, exit_code, waits=False):
+                warnings.warn(left, TbhubWarning, stacklevel=2)
+            raise
+        if left:
             warnings.warn(left, TbhubWarning, stacklevel=2)
 
     def __enter__(self) -> Self:

@@ -48,6 +48,10 @@ Name = Annotated[str, Path(min_length=1, max_length=1024, description="Below the
 TheAttempt = Annotated[
     Attempt | None, Query(description="Of the worker that writes; older ones are refused.")
 ]
+_UPLOAD = "^[0-9a-f]{32}$"
+Upload = Annotated[
+    str, Query(pattern=f"{_UPLOAD}|^$", description="An upload in parts, as its client names it.")
+]
 Below = Annotated[str, Query(max_length=1024, description="A directory of the run.")]
 
 _WRITING = problems(NotFound, Conflict, Changed, NoRoom)
@@ -139,20 +143,31 @@ async def write_file(
         int | None, Query(ge=0, le=2**62, description="Where the file ends: appends to it.")
     ] = None,
     whole: Annotated[bool, Query(description="Replaces the file.")] = False,
+    upload: Upload = "",
     attempt: TheAttempt = None,
     if_match: Annotated[str, Header(max_length=200)] = "",
     if_none_match: Annotated[str, Header(max_length=200)] = "",
 ) -> Written:
-    """Appends to a file, at most 16 MiB, or replaces it; the answer comes when the disk has it."""
+    """Append to a file, at most 16 MiB, or replace it; the answer comes when the disk has it.
+
+    With `upload` the bytes are a part of a file that takes the place of this one later, by POST.
+    """
     _literally(request)
     if whole == (offset is not None):
         raise BadRequest("say where the bytes go (offset) or that they are the file (whole)")
     await _writable(hub, caller, run, attempt)
     checked(path)
+    if upload and offset is None:
+        raise BadRequest("a part of an upload needs its offset")
     if offset is not None:
         async with hub.files.room(_length(request, CHUNK)):
             data = await _body(request)
-            size = await hub.files.append(run, path, attempt, offset, data)
+            if upload:
+                if offset + len(data) > hub.settings.max_file:
+                    raise TooLarge(f"a file may have {hub.settings.max_file >> 20} MiB")
+                size = await asyncio.to_thread(_append_part, hub, run, upload, offset, data)
+            else:
+                size = await hub.files.append(run, path, attempt, offset, data)
         return Written(size=size, version="")
     absent, version = if_none_match == "*", if_match.strip('"') or None
     is_plain = not absent and version is None
@@ -162,6 +177,24 @@ async def write_file(
         data = await _body(request)
         made = await hub.files.put(run, path, attempt, data, absent=absent, version=version)
     return Written(size=len(data), version=made)
+
+
+@router.post("/runs/{run}/files/{path:path}", responses=_WRITING)
+async def complete_upload(
+    request: Request,
+    hub: TheHub,
+    caller: QuickReader,
+    run: Number,
+    path: Name,
+    upload: Annotated[str, Query(pattern=_UPLOAD, description="The upload.")],
+    size: Annotated[int, Query(ge=0, le=2**62, description="Bytes of all parts together.")],
+    attempt: TheAttempt = None,
+) -> Written:
+    """Replace a file by an upload that has all its parts."""
+    _literally(request)
+    await _writable(hub, caller, run, attempt)
+    made = await hub.files.put_parts(run, checked(path), attempt, upload, size)
+    return Written(size=size, version=made)
 
 
 @router.delete("/runs/{run}/files", responses=_WRITING)
@@ -181,11 +214,18 @@ async def delete_file(
     caller: QuickReader,
     run: Number,
     path: Name,
+    upload: Upload = "",
     attempt: TheAttempt = None,
 ) -> DeletedFiles:
-    """Deletes a file that the hub keeps; there need not be one."""
+    """Delete a file that the hub keeps; there need not be one.
+
+    With `upload` the file stays, and the parts that were uploaded to replace it are deleted.
+    """
     _literally(request)
     await _writable(hub, caller, run, attempt)
+    if upload:
+        await asyncio.to_thread(hub.files.uploads.discard, run, upload)
+        return DeletedFiles(deleted=0)
     return DeletedFiles(deleted=await hub.files.delete(run, checked(path), attempt))
 
 
@@ -316,6 +356,13 @@ async def _body(request: Request) -> bytes:
     except TimeoutError:
         raise Unavailable("the body did not come in time", retry_after=1) from None
     return b"".join(pieces)
+
+
+def _append_part(hub: Hub, run: int, upload: str, offset: int, data: bytes) -> int:
+    try:
+        return hub.files.uploads.append(run, upload, offset, data)
+    except (StoreError, OSError) as error:
+        raise as_problem(error, "the upload") from None
 
 
 async def _put_large(
