@@ -72,6 +72,20 @@ def run(
             help="Upload no faster than this, e.g. `20MB/s`. Also `TBHUB_UPLOAD_LIMIT`.",
         ),
     ] = None,
+    logdir: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--logdir",
+            metavar="DIR",
+            help="A directory the command logs to; repeat for more. Found by itself unless given.",
+        ),
+    ] = None,
+    capture: Annotated[
+        bool,
+        typer.Option(
+            " /--no-capture", help="Take only what is written to the run's own directory."
+        ),
+    ] = True,
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no hub; `tbhub sync` tells one later.")
     ] = False,
@@ -91,13 +105,17 @@ def run(
 
     - `tbhub run --experiment resnet --hparam lr=.01 -- python train.py`
     - `tbhub run -- python train.py --logdir {logdir}`
+    - `tbhub run --logdir lightning_logs -- python train.py`
     - `tbhub run --resume run12 -- python train.py --from-checkpoint`
 
     The command finds the directory to log to in `TBHUB_LOGDIR`, `PAI_OUTPUT_TENSORBOARD`,
     `XT_OUTPUT_MNT` and `AIP_TENSORBOARD_LOG_DIR`, or where `{logdir}` stands among its words. What
     it prints is kept as well. Everything that it writes to that directory is published, checkpoints
-    included. A hub that is down stops nothing: what was logged waits on this machine, and
-    `tbhub sync` publishes it.
+    included. TensorBoard event files that it writes elsewhere, below the working directory, to
+    `/tmp/tensorboard` or wherever its processes have them open, are adopted: they stay where they
+    are and are copied into the run as they grow. Files that were there before the start never are.
+    A hub that is down stops nothing: what was logged waits on this machine, and `tbhub sync`
+    publishes it.
 
     Exits with the code of the command; 128 and its number if a signal has ended it.
     """
@@ -112,6 +130,8 @@ def run(
     given = dict(map(parse_hparam, hparams or ()))
     if rank != "auto" and not rank.isdecimal():
         raise ValueError(f"--rank is a number or auto, not {rank!r}")
+    if logdir and not capture:
+        raise ValueError("--logdir and --no-capture exclude each other")
     new = new_run(
         experiment,
         name,
@@ -136,13 +156,21 @@ def run(
             known = lifeline.started.run
             _say(f"run {known.id} ({known.name}) of {known.experiment} logs to {lifeline.logdir}")
         try:
-            outcome = supervise(command, lifeline, hparams=given, system_metrics=system_metrics)
+            outcome = supervise(
+                command,
+                lifeline,
+                hparams=given,
+                system_metrics=system_metrics,
+                capture=capture,
+                logdirs=logdir or (),
+            )
         except OSError as error:
             _say(f"{command[0]}: {error.strerror}")
             missing = isinstance(error, FileNotFoundError)
             raise typer.Exit(NOT_FOUND if missing else NOT_EXECUTABLE) from None
-    for line in outcome.left.splitlines():
-        _say(line)
+    for line in (outcome.adopted, *outcome.left.splitlines(), outcome.missing):
+        if line:
+            _say(line)
     raise typer.Exit(outcome.code)
 
 

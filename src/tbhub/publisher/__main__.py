@@ -98,6 +98,7 @@ class Watched:
             timeout: Seconds.
             is_patient: Count them from the last progress.
         """
+        self.spool.catch_up()
         deadline = time.monotonic() + timeout
         least = math.inf
         while (publisher := self.open()) is None:

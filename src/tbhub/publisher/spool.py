@@ -9,6 +9,8 @@
         log            what that process had to say
         run.json       the run that these are the files of, if a hub knows it
         owed           what the hub has yet to be told of the run: nothing is removed before
+        adopted.json   which files of `files/` are copies of files elsewhere, see `adopted`
+        older.json     files that a directory of the user's had before the run, see `older`
 
 The spool is `TBHUB_SPOOL_DIR`, or a directory among the user's data. Nobody else may look into it.
 """
@@ -31,6 +33,7 @@ from tempfile import TemporaryFile
 
 from tbhub.errors import TbhubError
 from tbhub.events.names import is_event_file
+from tbhub.publisher.adopted import catch_up
 from tbhub.publisher.exclusion import checked_patterns, patterns_of_environment
 from tbhub.publisher.files import IGNORED, Found, all_files, files_below, look_of
 from tbhub.publisher.plan import Look, is_growing
@@ -48,6 +51,7 @@ PATIENCE = Patience(retries=2, total=30)
 _FILES, _TARGET, _STATE = "files", "target.json", "state.json"
 _LOCK, _WRITERS, _LOG = "lock", "writers", "log"
 _RUN, _OWED = "run.json", "owed"
+_ADOPTED, _OLDER = "adopted.json", "older.json"
 _WANTED = "wanted"
 _WANTED_SECONDS = 5.0
 _LOOKS = 0.2  # seconds between two reports of progress
@@ -157,6 +161,15 @@ class Spool:
     def owed(self) -> Path:
         """The file with what a hub has yet to be told; as long as it is there all stays."""
         return self.path / _OWED
+
+    @property
+    def adopted(self) -> Path:
+        """The file that records which files are copies of files elsewhere."""
+        return self.path / _ADOPTED
+
+    def catch_up(self) -> None:
+        """Copy the rest of adopted files whose copying process was killed."""
+        catch_up(self.directory, self.adopted)
 
     def hold(self) -> int:
         """Nothing is removed as long as this process, or one that it forks, is there.
@@ -388,6 +401,7 @@ def publish_now(
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     with spool.taken():
+        spool.catch_up()
         publisher, store = spool.open(credentials)
         try:
             while True:

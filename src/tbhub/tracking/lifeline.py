@@ -149,6 +149,11 @@ class Lifeline:
         found = [self._held] if self._held is not None else []
         return (*found, self._publishing.pipe) if self._publishing else tuple(found)
 
+    @property
+    def adoption_record(self) -> Path | None:
+        """The file that records which files of the run are copies; None without a spool."""
+        return self._spool.adopted if self._spool is not None else None
+
     def fetch(self, name: str) -> bytes | None:
         """A file that earlier attempts have published; None if there is none.
 

@@ -15,12 +15,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
 from tbhub.api.models import RunEnding
+from tbhub.tracking.capture.capturing import Capturing
+from tbhub.tracking.capture.summary import adopted_line, has_event_files, missing_line
 from tbhub.tracking.console import Console
 from tbhub.tracking.environment import child_environment, with_logdir
 from tbhub.tracking.lifeline import Lifeline
@@ -41,10 +43,14 @@ class Outcome:
     Attributes:
         code: The command's exit code; 128 and the number of the signal that has ended it.
         left: What is left to do, in a sentence.
+        adopted: Which event files were adopted, in a sentence.
+        missing: Which were not, in a sentence.
     """
 
     code: int
     left: str
+    adopted: str = ""
+    missing: str = ""
 
 
 def supervise(
@@ -53,8 +59,14 @@ def supervise(
     *,
     hparams: dict[str, bool | int | float | str],
     system_metrics: bool = False,
+    capture: bool = True,
+    logdirs: Sequence[str] = (),
 ) -> Outcome:
     """Runs a command to its end, and tells of it.
+
+    Args:
+        capture: Adopt event files that the command writes outside of the run's directory.
+        logdirs: Directories to adopt from; without any they are found.
 
     Raises:
         OSError: The command cannot be started; the run has failed.
@@ -63,8 +75,14 @@ def supervise(
     if hparams:
         session.start(hparams)
     with _signals() as received:
+        adopting = _Adopting(lifeline, logdirs) if capture else None
+        adopted = left_out = ""
         try:
-            ended = _run(command, lifeline, system_metrics, received)
+            try:
+                ended = _run(command, lifeline, system_metrics, received, adopting)
+            finally:  # while it adopts, the spool is not removed
+                if adopting is not None:
+                    adopted, left_out = adopting.finish()
         except _TooEarly as early:
             ended = -early.number
         except OSError as error:
@@ -80,10 +98,37 @@ def supervise(
                 left = lifeline.finish(status, code)
         except KeyboardInterrupt:
             left = lifeline.finish(status, code, waits=False)
-    return Outcome(code, left)
+    return Outcome(code, left, adopted, left_out)
 
 
-def _run(command: list[str], lifeline: Lifeline, system_metrics: bool, received: _Received) -> int:
+class _Adopting:
+    """Event files that the command writes elsewhere are adopted, until it has ended."""
+
+    def __init__(self, lifeline: Lifeline, logdirs: Sequence[str]) -> None:
+        self._logdir = lifeline.logdir
+        self._capturing = Capturing(
+            lifeline.logdir,
+            lifeline.adoption_record,
+            named=logdirs,
+            inherited=lifeline.descriptors,
+        )
+        self.descriptors = (self._capturing.pipe,)
+        self.add_command = self._capturing.add_command
+
+    def finish(self) -> tuple[str, str]:
+        """Return what was adopted, and what was not: sentences."""
+        report = self._capturing.finish()
+        adopted = adopted_line(report) if report is not None else ""
+        return adopted, missing_line(report, has_event_files(self._logdir, os.getpid()))
+
+
+def _run(
+    command: list[str],
+    lifeline: Lifeline,
+    system_metrics: bool,
+    received: _Received,
+    adopting: _Adopting | None,
+) -> int:
     """The command's code; the number of the signal that has ended it, below zero."""
     with received.ending_us():
         log = _log_name(lifeline)
@@ -95,7 +140,7 @@ def _run(command: list[str], lifeline: Lifeline, system_metrics: bool, received:
         stdout=console.stdout,
         stderr=console.stderr,
         process_group=0,
-        pass_fds=lifeline.descriptors,
+        pass_fds=(*lifeline.descriptors, *(adopting.descriptors if adopting else ())),
         env=child_environment(
             os.environ,
             lifeline.logdir,
@@ -106,6 +151,8 @@ def _run(command: list[str], lifeline: Lifeline, system_metrics: bool, received:
         ),
     )
     received.give_to(process)
+    if adopting is not None:
+        adopting.add_command(process.pid)
     terminal.give(process.pid)
     console.start()
     metrics = None

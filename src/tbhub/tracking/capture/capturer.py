@@ -1,0 +1,348 @@
+"""Adopts the event files that a command writes: finds them, judges them, names and copies them.
+
+A file is adopted when a process of the command writes to it or has begun it. Where no process can
+be found (it has ended since, or opens the file only to append to it) a new file below the working
+directory is adopted as well, unless processes of another run are at work there. What was there
+before the start is of an earlier run and never adopted.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tbhub.events.names import is_event_file
+from tbhub.publisher.adopted import Adopted, Copies
+from tbhub.series.watch import is_remote
+from tbhub.tracking.capture.companions import companions_of
+from tbhub.tracking.capture.naming import Names, is_below
+from tbhub.tracking.capture.origins import (
+    HEAD_BYTES,
+    Evidence,
+    Holder,
+    NamedAfter,
+    Verdict,
+    begun,
+    is_surely_older,
+    judge,
+    parse_name,
+)
+from tbhub.tracking.capture.processes import Processes
+from tbhub.tracking.capture.search import Search
+
+MAX_FILES = 10_000
+_SETTLE_SECONDS = 1.0  # in which evidence is waited for, and files that belong together
+_SHARE = 50  # looking at processes takes at most one part in so many of the time
+_LAST_SECONDS = 10.0  # of the search at the end
+_COMPANION_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What is to be adopted, and from where.
+
+    Attributes:
+        logdir: The run's directory.
+        record: The file that records what is adopted; None: nothing is recorded.
+        since: When the run was started.
+        work: The command's working directory.
+        named: Directories to adopt from; if there are any, from no others.
+        places: Other directories that scripts are known to write to.
+        temporary: The directory of temporary files.
+        excluded: Directories that nothing is adopted from.
+    """
+
+    logdir: str
+    record: str | None
+    since: float
+    work: str
+    named: list[str]
+    places: list[str]
+    temporary: str
+    excluded: list[str]
+
+
+@dataclass
+class Report:
+    """What has become of the event files that were found.
+
+    Attributes:
+        adopted: How many event files were adopted, by directory.
+        missed: Why a file was not adopted, or not completely, by its path.
+        unused: Named directories in which nothing was found.
+        is_limited: Whether not all directories could be searched.
+    """
+
+    adopted: dict[str, int] = field(default_factory=dict)
+    missed: dict[str, str] = field(default_factory=dict)
+    unused: list[str] = field(default_factory=list)
+    is_limited: bool = False
+
+
+@dataclass
+class _Candidate:
+    path: str
+    name: NamedAfter
+    seen: float  # monotonic
+    head: bytes = b""
+    holder: Holder = Holder.UNKNOWN
+
+
+class Capturer:
+    """Adopts what one command writes. Used by one thread.
+
+    Args:
+        assignment: What is to be adopted.
+    """
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._to = assignment
+        self._host = socket.gethostname()
+        self._search = Search([assignment.logdir, *assignment.excluded])
+        self._excluded = [
+            os.path.realpath(each) for each in (assignment.logdir, *assignment.excluded)
+        ]
+        places = [*assignment.named] or [assignment.work, *assignment.places]
+        self._names = Names(assignment.named, places)
+        for place in places:
+            self._search.add(place)
+        if not assignment.named:
+            self._search.add_new_below(assignment.temporary, assignment.since - 1)
+        self._processes = Processes(assignment.logdir)
+        record = Path(assignment.record) if assignment.record else None
+        self._copies = Copies(Path(assignment.logdir), record)
+        self._heads: set[tuple[str, bytes]] = set()  # of adopted files
+        self._candidates: dict[str, _Candidate] = {}
+        self._judged: dict[str, int] = {}  # inodes of files that are not looked at again
+        self._missed: dict[str, str] = {}
+        self._remote: dict[str, bool] = {}
+        self._next_look = 0.0
+        self._next_companions = 0.0
+
+    def add_process(self, process: int) -> None:
+        """Remember a process of the command."""
+        self._processes.add(process)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something is made in a searched directory, or for some seconds."""
+        self._search.wait(seconds)
+
+    def wake(self) -> None:
+        """End a wait; from any thread."""
+        self._search.wake()
+
+    def step(self, *, is_last: bool = False) -> None:
+        """Look for event files, judge them, and copy what is new of adopted ones."""
+        found = self._search.look(is_last=is_last, seconds=_LAST_SECONDS if is_last else 0.2)
+        self._consider(found)
+        now = time.monotonic()
+        is_urgent = is_last or self._has_unknown(seen_after=now - _SETTLE_SECONDS)
+        if is_urgent or now >= self._next_look:
+            self._look_at_processes()
+            took = time.monotonic() - now
+            self._next_look = now + max(_SETTLE_SECONDS, _SHARE * took)
+        self._decide(is_last)
+        self._adopt_companions(is_last)
+        self._copies.update()
+
+    def finish(self) -> Report:
+        """Look for the last time. Return what has become of what was found."""
+        self.step(is_last=True)
+        report = Report(missed=self._missed, is_limited=self._search.is_limited)
+        for file in self._copies.files:
+            if is_event_file(file.source):
+                directory = os.path.dirname(file.source)
+                report.adopted[directory] = report.adopted.get(directory, 0) + 1
+        report.missed.update(self._copies.failures)
+        for path, process in self._processes.writes():
+            if path in self._copies:
+                report.missed[path] = f"process {process} still writes to it after the command"
+        report.unused = [
+            named
+            for named in self._to.named
+            if not any(is_below(directory, named) for directory in report.adopted)
+        ]
+        self._copies.close()
+        self._search.close()
+        return report
+
+    # ------------------------------------------------------------------ what there is
+
+    def _consider(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            if path in self._candidates or path in self._copies or self._is_excluded(path):
+                continue
+            try:
+                status = os.stat(path, follow_symlinks=False)
+            except OSError:
+                continue
+            if not stat.S_ISREG(status.st_mode) or self._judged.get(path) == status.st_ino:
+                continue
+            name = parse_name(path, self._host)
+            self._candidates[path] = _Candidate(path, name, time.monotonic())
+
+    def _is_excluded(self, path: str) -> bool:
+        real = os.path.realpath(path)
+        return any(is_below(real, each) for each in self._excluded)
+
+    def _has_unknown(self, seen_after: float = 0.0) -> bool:
+        return any(
+            each.holder is Holder.UNKNOWN
+            and each.seen >= seen_after
+            and not is_surely_older(each.name, self._to.since)
+            for each in self._candidates.values()
+        )
+
+    def _look_at_processes(self) -> None:
+        self._processes.refresh()
+        if not self._to.named:
+            for directory in self._processes.directories():
+                if not self._search.is_searched(directory) and not self._is_excluded(directory):
+                    self._search.add(directory)
+        own = [path for path, _ in self._processes.writes()]
+        for path in own:
+            self._judged.pop(path, None)  # an older file may not have been written to before
+            if self._is_adoptable(path):
+                self._consider([path])
+            elif not self._is_excluded(path):
+                self._missed[path] = "it is outside of the directories named by --logdir"
+        for path in own:
+            if path in self._candidates:
+                self._candidates[path].holder = Holder.OWN
+        if self._has_unknown():
+            for path, _ in self._processes.writes(others=True):
+                if path in self._candidates:
+                    self._candidates[path].holder = Holder.OTHER
+
+    def _is_adoptable(self, path: str) -> bool:
+        return not self._to.named or any(is_below(path, named) for named in self._to.named)
+
+    # ------------------------------------------------------------------ what is the run's
+
+    def _decide(self, is_last: bool) -> None:
+        now = time.monotonic()
+        ready: list[_Candidate] = []
+        for candidate in list(self._candidates.values()):
+            is_settled = is_last or now - candidate.seen >= _SETTLE_SECONDS
+            verdict = self._judge(candidate, is_settled)
+            if verdict is Verdict.ADOPT:
+                ready.append(candidate)
+            elif verdict is Verdict.UNSURE:
+                if is_last:
+                    self._miss(candidate.path, "it may be of another run in the same directory")
+            elif verdict is Verdict.OLDER:
+                self._miss(candidate.path, "it was begun before the start, by an earlier run")
+            elif verdict is Verdict.OTHERS:
+                self._drop(candidate)
+        # What belongs together is named together.
+        if ready and (is_last or any(now - each.seen >= _SETTLE_SECONDS for each in ready)):
+            self._adopt(ready)
+
+    def _judge(self, candidate: _Candidate, is_settled: bool) -> Verdict:
+        path, name = candidate.path, candidate.name
+        try:
+            status = os.stat(path)
+            if len(candidate.head) < HEAD_BYTES and (
+                candidate.holder is Holder.OWN or not is_surely_older(name, self._to.since)
+            ):
+                candidate.head = _head(path)
+        except OSError:
+            return Verdict.OTHERS  # gone, or not readable
+        at = begun(candidate.head)
+        if at is None and is_surely_older(name, self._to.since):
+            at = float(name.seconds or 0)
+        elif at is None and len(candidate.head) >= HEAD_BYTES:
+            at = float(name.seconds or status.st_ctime)  # no writer's usual first record
+        if (os.path.basename(path), candidate.head) in self._heads:
+            return Verdict.OTHERS  # a copy, as a hub keeps it
+        if candidate.holder is Holder.UNKNOWN and name.pid is not None and at is not None:
+            candidate.holder = self._processes.holder(name.pid, at)
+        directory, is_named = os.path.dirname(path), bool(self._to.named)
+        evidence = Evidence(
+            begun=at,
+            modified=status.st_mtime,
+            holder=candidate.holder,
+            is_contested=not is_named and self._is_contested(directory),
+            is_from_elsewhere=not is_named and self._is_from_elsewhere(name, directory),
+            is_vague_place=not self._search.is_searched(directory),
+            is_settled=is_settled,
+        )
+        return judge(evidence, self._to.since)
+
+    def _is_contested(self, directory: str) -> bool:
+        return any(
+            is_below(directory, rival) or is_below(rival, directory)
+            for rival in self._processes.rival_directories
+            if rival != os.sep
+        )
+
+    def _is_from_elsewhere(self, name: NamedAfter, directory: str) -> bool:
+        if name.is_here is not False:
+            return False
+        if directory not in self._remote:
+            self._remote[directory] = is_remote(directory)
+        return self._remote[directory]
+
+    def _miss(self, path: str, why: str) -> None:
+        self._missed[path] = why
+        self._drop(self._candidates[path])
+
+    def _drop(self, candidate: _Candidate) -> None:
+        del self._candidates[candidate.path]
+        try:
+            self._judged[candidate.path] = os.stat(candidate.path).st_ino
+        except OSError:
+            self._judged.pop(candidate.path, None)
+
+    def _adopt(self, ready: list[_Candidate]) -> None:
+        ready.sort(key=lambda each: (begun(each.head) or 0.0, each.path))
+        room = max(0, MAX_FILES - len(self._copies.files))
+        for candidate in ready[room:]:
+            self._miss(candidate.path, f"more than {MAX_FILES:,} files are not adopted")
+        ready = ready[:room]
+        self._names.add(os.path.dirname(each.path) for each in ready)
+        files = []
+        for candidate in ready:
+            del self._candidates[candidate.path]
+            self._heads.add((os.path.basename(candidate.path), candidate.head))
+            self._missed.pop(candidate.path, None)
+            files.append(self._named(candidate.path))
+        self._copies.add(*files)
+
+    def _named(self, path: str) -> Adopted:
+        directory, name = os.path.split(path)
+        called = self._names.name_of(directory)
+        return Adopted(path, f"{called}/{name}" if called else name)
+
+    # ------------------------------------------------------------------ files of plugins
+
+    def _adopt_companions(self, is_last: bool) -> None:
+        """Adopt what plugins show beside event files, and what is new of it."""
+        if not is_last and time.monotonic() < self._next_companions:
+            return
+        begun_at = time.monotonic()
+        files: list[Adopted] = []
+        for directory in {os.path.dirname(file.source) for file in self._copies.files}:
+            if not self._names.has(directory):
+                continue  # of a companion
+            called = self._names.name_of(directory)
+            for path in companions_of(directory, self._to.since):
+                below = os.path.relpath(path, directory).replace(os.sep, "/")
+                files.append(Adopted(path, f"{called}/{below}" if called else below))
+        if files := [file for file in files if file.source not in self._copies]:
+            self._copies.add(*files[: max(0, MAX_FILES - len(self._copies.files))])
+        took = time.monotonic() - begun_at
+        self._next_companions = begun_at + max(_COMPANION_SECONDS, _SHARE * took)
+
+
+def _head(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        return os.pread(descriptor, HEAD_BYTES, 0)
+    finally:
+        os.close(descriptor)

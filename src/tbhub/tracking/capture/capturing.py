@@ -1,0 +1,105 @@
+"""The supervisor's end of the process that adopts event files: starts it, requests its report."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from tbhub.publisher.spool import spool_root
+from tbhub.tracking.capture.capturer import Assignment, Report
+
+PLACES = "TBHUB_CAPTURE_DIRS"
+"""Names the directories that are searched for event files, besides the working directory."""
+
+_DEFAULT_PLACES = "/tmp/tensorboard"  # Determined's
+_MAX_REPORT_SECONDS = 120.0
+
+
+class Capturing:
+    """Has event files of a command adopted until it ends.
+
+    Args:
+        logdir: The run's directory.
+        record: The file that records what is adopted; None: nothing is recorded.
+        named: Directories to adopt from; without any they are found.
+        inherited: Descriptors that keep the run's spool.
+
+    Attributes:
+        pipe: A descriptor for the command to inherit: adopting goes on as long as it is open.
+    """
+
+    def __init__(
+        self,
+        logdir: Path,
+        record: Path | None,
+        *,
+        named: Sequence[str] = (),
+        inherited: Sequence[int] = (),
+    ) -> None:
+        assignment = Assignment(
+            logdir=str(logdir),
+            record=str(record) if record else None,
+            since=time.time(),
+            work=os.getcwd(),
+            named=[os.path.abspath(os.path.expanduser(each)) for each in named],
+            places=[
+                os.path.abspath(each)
+                for each in os.environ.get(PLACES, _DEFAULT_PLACES).split(os.pathsep)
+                if each
+            ],
+            temporary=os.path.abspath(tempfile.gettempdir()),
+            excluded=[str(spool_root())],
+        )
+        told, self.pipe = os.pipe()
+        self._answers, said = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tbhub.tracking.capture"],
+                stdin=told,
+                stdout=said,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=inherited,
+            )
+        finally:
+            os.close(told)
+            os.close(said)
+        self._send(asdict(assignment))
+
+    def add_command(self, process: int) -> None:
+        """Report the process of the command."""
+        self._send({"command": process})
+
+    def finish(self) -> Report | None:
+        """Have all adopted that the command has written. Return None if the process was killed."""
+        self._send({"end": True})
+        os.close(self.pipe)
+        text = b""
+        deadline = time.monotonic() + _MAX_REPORT_SECONDS
+        while not text.endswith(b"\n"):
+            left = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self._answers], [], [], left)
+            data = os.read(self._answers, 65536) if ready else b""
+            if not data:
+                break
+            text += data
+        os.close(self._answers)
+        if not text.endswith(b"\n"):
+            self._process.kill()
+            self._process.wait()
+            return None
+        self._process.wait()
+        return Report(**json.loads(text))
+
+    def _send(self, message: dict[str, object]) -> None:
+        with suppress(BrokenPipeError):
+            os.write(self.pipe, json.dumps(message).encode() + b"\n")

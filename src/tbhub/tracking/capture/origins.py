@@ -1,0 +1,127 @@
+"""Which run an event file belongs to, by when it was begun and by which process; pure.
+
+Writers name event files ``events.out.tfevents.<seconds>.<host>.<pid>.<number>`` (torch,
+TensorFlow 2, tbhub) or ``events.out.tfevents.<seconds>.<host>`` (tensorboardX, TensorFlow 1). The
+first record of a file has the time at which it was begun, to the microsecond.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from dataclasses import dataclass
+from enum import Enum
+
+HEAD_BYTES = 64
+"""How much of a file's beginning `begun` needs, and copies of it are recognised by."""
+
+_NAME = re.compile(r"tfevents\.(?P<seconds>\d{9,11})\.(?P<rest>.*)", re.DOTALL)
+_WALL_TIME = 0x09  # protobuf's key of Event.wall_time, the first field
+_RECORD = struct.Struct("<QIBd")  # length, checksum, key, wall time
+_CLOCK_SECONDS = 0.05  # by which a time in a file may be behind the clock
+
+
+class Holder(Enum):
+    """Whose processes have a file open for writing, or have begun it."""
+
+    OWN = "own"
+    OTHER = "other"
+    UNKNOWN = "unknown"
+
+
+class Verdict(Enum):
+    """What becomes of an event file that was found."""
+
+    ADOPT = "adopt"
+    WAIT = "wait"  # nothing is known yet
+    OLDER = "older"  # of an earlier run, and the command's processes write to it
+    OTHERS = "others"  # of another run, or not written to since the start
+    UNSURE = "unsure"  # it may be of another run
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAfter:
+    """What the name of an event file says.
+
+    Attributes:
+        seconds: When it was begun; None if the name does not say.
+        is_here: Whether it names this machine; None if it names none.
+        pid: The process that has begun it, on that machine; None if the name does not say.
+    """
+
+    seconds: int | None = None
+    is_here: bool | None = None
+    pid: int | None = None
+
+
+def parse_name(path: str, host: str) -> NamedAfter:
+    """Read the name of an event file, on a machine called `host`."""
+    found = _NAME.search(os.path.basename(path))
+    if found is None:
+        return NamedAfter()
+    seconds, rest = int(found["seconds"]), found["rest"]
+    if not rest:
+        return NamedAfter(seconds)
+    if rest != host and not rest.startswith(f"{host}."):
+        return NamedAfter(seconds, is_here=False)
+    pid = rest[len(host) + 1 :].partition(".")[0]
+    return NamedAfter(seconds, True, int(pid) if pid.isdecimal() else None)
+
+
+def begun(head: bytes) -> float | None:
+    """Return when a file was begun, by its first bytes; None while that is not written."""
+    if len(head) < _RECORD.size:
+        return None
+    _, _, key, wall_time = _RECORD.unpack_from(head)
+    return float(wall_time) if key == _WALL_TIME else None
+
+
+def is_surely_older(name: NamedAfter, since: float) -> bool:
+    """Return whether the name alone says that a file was begun before `since`."""
+    return name.seconds is not None and name.seconds < int(since - _CLOCK_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of an event file.
+
+    Attributes:
+        begun: When it was begun; None while that is not known.
+        modified: When it was last written to.
+        holder: Whose it is, by processes.
+        is_contested: Whether processes of other runs work in the same place.
+        is_from_elsewhere: Whether its name says that another machine has written it, on a file
+            system that other machines write to.
+        is_vague_place: Whether all sorts of programs write there, as to ``/tmp``.
+        is_settled: Whether it has been known for long enough to be judged without more evidence.
+    """
+
+    begun: float | None
+    modified: float
+    holder: Holder
+    is_contested: bool = False
+    is_from_elsewhere: bool = False
+    is_vague_place: bool = False
+    is_settled: bool = True
+
+
+def judge(evidence: Evidence, since: float) -> Verdict:
+    """Decide whether a file belongs to the run that was started at `since`."""
+    if evidence.holder is Holder.OTHER:
+        return Verdict.OTHERS
+    is_own = evidence.holder is Holder.OWN
+    if evidence.begun is None:
+        return Verdict.WAIT
+    if evidence.begun < since - _CLOCK_SECONDS:
+        was_written = evidence.modified >= since
+        return Verdict.OLDER if is_own and was_written else Verdict.OTHERS
+    if is_own:
+        return Verdict.ADOPT
+    if evidence.is_vague_place:
+        return Verdict.WAIT if not evidence.is_settled else Verdict.OTHERS
+    if not evidence.is_settled:
+        return Verdict.WAIT
+    if evidence.is_contested or evidence.is_from_elsewhere:
+        return Verdict.UNSURE
+    return Verdict.ADOPT

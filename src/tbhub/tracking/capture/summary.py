@@ -1,0 +1,74 @@
+"""What a user is told about adopted event files; pure but for the directory that is listed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tbhub.events.names import is_event_file
+from tbhub.tracking.capture.capturer import Report
+from tbhub.tracking.capture.search import MAX_DIRECTORIES
+
+_MAX_LISTED = 3
+_NAME_IT = "name the directory that your script logs to: `tbhub run --logdir DIR -- …`"
+
+
+def adopted_line(report: Report) -> str:
+    """Return what was adopted, as a sentence; empty if that is nothing."""
+    if not report.adopted:
+        return ""
+    files = sum(report.adopted.values())
+    what = "1 event file" if files == 1 else f"{files:,} event files"
+    return f"adopted {what} from {_listed([_short(each) for each in report.adopted])}"
+
+
+def missing_line(report: Report | None, has_event_files: bool) -> str:
+    """Return what was not adopted and where it is, as a sentence; empty if that is nothing.
+
+    Args:
+        report: None if the process that adopts was killed.
+        has_event_files: Whether the command has written event files to the run's directory.
+    """
+    if report is None:
+        return (
+            "event files outside of the run's directory may be incomplete: the process that copies "
+            "them was killed"
+        )
+    said = []
+    if report.missed:
+        missed = [f"{_short(path)} ({why})" for path, why in sorted(report.missed.items())]
+        said.append(f"not adopted: {_listed(missed)}")
+    if report.unused:
+        unused = _listed([_short(each) for each in report.unused])
+        said.append(f"no event files were written to {unused}, named by --logdir")
+    if report.is_limited and not report.adopted:
+        said.append(f"only {MAX_DIRECTORIES:,} directories were searched. hint: {_NAME_IT}")
+    elif not (said or report.adopted or has_event_files):
+        said.append(
+            "no TensorBoard event files were written. hint: log to the directory in TBHUB_LOGDIR, "
+            f"or {_NAME_IT}"
+        )
+    return "; ".join(said)
+
+
+def has_event_files(directory: Path, but_of: int) -> bool:
+    """Return whether there are event files below a directory, but for those of one process."""
+    mine = f".{but_of}."
+    return any(
+        is_event_file(name) and mine not in name
+        for _, _, names in os.walk(directory)
+        for name in names
+    )
+
+
+def _short(path: str) -> str:
+    """Return a path from the working directory on, if it is below that."""
+    below = os.path.relpath(path)
+    return path if below.startswith(os.pardir) else below
+
+
+def _listed(words: Sequence[str]) -> str:
+    shown = ", ".join(words[:_MAX_LISTED])
+    more = len(words) - _MAX_LISTED
+    return f"{shown} and {more:,} more" if more > 0 else shown
