@@ -259,3 +259,23 @@ def test_the_board_of_a_run_and_of_an_experiment(hub: HubProcess) -> None:
         assert tbhub.tensorboard(run, hub=asked).id == board.id
         whole = tbhub.tensorboard("some thing", hub=asked)
         assert tbhub.tensorboard("some thing", hub=asked).id == whole.id != board.id
+
+
+def test_older_files_of_a_given_directory_are_not_absorbed(hub: HubProcess, tmp_path: Path) -> None:
+    place = tmp_path / "mine"
+    for name in ("train", "other"):
+        with tbhub.SummaryWriter(place / name) as writer:
+            writer.add_scalar("old", 1.0, 41)
+    with tbhub.Run(logdir=place, name="a") as run:
+        run.log_metrics({"loss": 1.0})
+    stored = hub.home / "files" / "1"
+    assert {str(file.parent.relative_to(stored)) for file in stored.rglob("*tfevents*")} == {
+        "train"
+    }
+    eventually(lambda: set(known(hub, 1)["metrics"]) == {"train/loss"})
+    assert known(hub, 1)["metrics"]["train/loss"]["last_step"] == 0
+    with tbhub.Run(logdir=place, resume="a") as run:
+        run.log_metrics({"loss": 2.0})
+    eventually(lambda: known(hub, 1)["metrics"]["train/loss"]["last_step"] == 1)
+    assert set(known(hub, 1)["metrics"]) == {"train/loss"}
+    assert len(list(place.rglob("*tfevents*"))) == 4  # nothing of the user's was removed

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tbhub.publisher.exclusion import excluding
 from tbhub.publisher.plan import Look
 
-IGNORED = (".nfs", ".tbhub-put-")
+IGNORED = (".nfs", ".tbhub-put-", ".tbhub-copy-")
 _RESERVED = ".tbhub-"
 
 

@@ -37,6 +37,7 @@ from tbhub.events.segments import group_segments, segment_name
 from tbhub.publisher import plan
 from tbhub.publisher.bulk import BULK, BulkUploads
 from tbhub.publisher.files import files_below, look_of
+from tbhub.publisher.older import Older
 from tbhub.publisher.plan import Look, Piece
 from tbhub.publisher.records import boundary_before, log_end, whole_end
 from tbhub.publisher.state import Grown, State
@@ -101,6 +102,7 @@ class Publisher:
         rank: int = 0,
         interval: float = 1.0,
         exclude: Sequence[str] = (),
+        older: Older | None = None,
     ) -> None:
         """Nothing is done yet.
 
@@ -112,6 +114,7 @@ class Publisher:
             rank: Of a process among those of a job: all but the first publish below ``rank<n>/``.
             interval: Seconds between two passes.
             exclude: Globs of files that are not published; see `tbhub.publisher.exclusion`.
+            older: Files of the directory that are not sent: they were there before the run.
         """
         self._directory = directory
         self._store = store
@@ -120,6 +123,7 @@ class Publisher:
         self._state = State(state)
         self._interval = interval
         self._exclude = tuple(exclude)
+        self._older = older or Older()
         self._has_ended = False
         self._throttle = process_throttle()
         self._bulk = BulkUploads(self._publish_bulk, self._wake_up)
@@ -184,8 +188,7 @@ class Publisher:
     @property
     def is_settled(self) -> bool:
         """Whether all that is in the directory now is published, by what passes have found."""
-        found = files_below(self._directory, self._exclude)
-        return all(self._settled.get(path) == look for path, look in found)
+        return all(self._settled.get(path) == look for path, look in self._files_to_publish())
 
     def close(self, timeout: float | None = None) -> Backlog:
         """Publishes until nothing is left, or time is up; what is left then.
@@ -296,8 +299,13 @@ class Publisher:
             return self._backlog
 
     def _files(self) -> Iterator[tuple[str, Look]]:
-        for path, look in files_below(self._directory, self._exclude):
+        for path, look in self._files_to_publish():
             if self._has_ended or not plan.is_unfinished(path):
+                yield path, look
+
+    def _files_to_publish(self) -> Iterator[tuple[str, Look]]:
+        for path, look in files_below(self._directory, self._exclude):
+            if not self._older.covers(path, look):
                 yield path, look
 
     def _is_bulk(self, path: str, look: Look) -> bool:

@@ -36,6 +36,7 @@ from tbhub.events.names import is_event_file
 from tbhub.publisher.adopted import catch_up
 from tbhub.publisher.exclusion import checked_patterns, patterns_of_environment
 from tbhub.publisher.files import IGNORED, Found, all_files, files_below, look_of
+from tbhub.publisher.older import Older, read_older, write_older
 from tbhub.publisher.plan import Look, is_growing
 from tbhub.publisher.publisher import Backlog, Progress, Publisher
 from tbhub.publisher.records import boundary_before, is_torn_record
@@ -111,6 +112,7 @@ class Spool:
             state=self.state,
             rank=self.rank,
             exclude=self.exclude,
+            older=self.older(),
         )
         return publisher, store
 
@@ -167,6 +169,14 @@ class Spool:
         """The file that records which files are copies of files elsewhere."""
         return self.path / _ADOPTED
 
+    def older(self) -> Older:
+        """Return the files of the directory that are not published: they were there before."""
+        return read_older(self.path / _OLDER)
+
+    def leave_out(self, older: Older) -> None:
+        """Have files that were there before not published."""
+        write_older(self.path / _OLDER, older)
+
     def catch_up(self) -> None:
         """Copy the rest of adopted files whose copying process was killed."""
         catch_up(self.directory, self.adopted)
@@ -213,7 +223,10 @@ class Spool:
     def unpublished(self) -> Iterator[tuple[str, int]]:
         """Yield the files that are to be published and are not, with the bytes that are missing."""
         state = State(self.state)
+        older = self.older()
         for path, look in files_below(self.directory, self.exclude):
+            if older.covers(path, look):
+                continue
             missing = _unpublished(self.directory, state, path, look)
             if missing is not None:
                 yield path, missing

@@ -25,6 +25,7 @@ from tbhub.client.hub import Hub
 from tbhub.errors import TbhubError, TbhubWarning
 from tbhub.publisher.agent import Publishing, start_agent
 from tbhub.publisher.exclusion import checked_patterns
+from tbhub.publisher.older import Older, find_older
 from tbhub.publisher.plan import latest_stamp
 from tbhub.publisher.publisher import Backlog
 from tbhub.publisher.spool import Spool, check_spool, make_spool, redirect
@@ -79,6 +80,7 @@ class Lifeline:
     Attributes:
         started: The run as the hub knows it; None while no hub does.
         logdir: The directory to write to.
+        older: Files of a given directory that were there before the run, and are not its own.
         trouble: Why the hub does not know the run, or why it is no longer told; a sentence.
     """
 
@@ -93,6 +95,7 @@ class Lifeline:
         exclude: Sequence[str] = (),
     ) -> None:
         self.started: StartedRun | None = None
+        self.older = Older()
         self.trouble = "" if not offline else "it was started offline"
         self._new = new
         self._rank = rank
@@ -351,12 +354,21 @@ class Lifeline:
             logdir.mkdir(parents=True, exist_ok=True)
         uri = self.started.target if self.started is not None else UNTOLD
         self._spool = make_spool(uri, logdir, rank=self._rank, exclude=self._exclude)
+        if logdir is not None:
+            self.older = self._find_older(logdir)
+            self._spool.leave_out(self.older)
         self._held = self._spool.hold()
         if self.started is not None:
             self._publish(self._spool)
         else:
             write_owed(self._spool, self._owed(None))
         return self._spool.directory
+
+    def _find_older(self, logdir: Path) -> Older:
+        """Return the files of a given directory that are not this run's."""
+        if self.started is not None and self.started.attempt > 1:
+            return find_older(logdir, self.started.run.created.timestamp())
+        return Older() if self._new.resume else find_older(logdir)
 
     def _publish(self, spool: Spool) -> None:
         assert self.started is not None

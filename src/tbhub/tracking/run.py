@@ -65,7 +65,7 @@ class Run:
         storage: What its logs are kept below: ``s3://bucket/logs``, a path; without one
             ``TBHUB_RUN_STORAGE``, or else the hub keeps them itself.
         logdir: The local directory to write to; without one it is chosen, and emptied when all is
-            published.
+            published. Files that are there before are not the run's.
         resume: A run to go on with, by number or name: the same run, another attempt.
         force: Go on although the run seems to be alive; whoever is at it is fenced off.
         exclude: Globs of files that are not published: ``["*.ckpt", "cache/*"]``. They stay on this
@@ -253,7 +253,7 @@ class Run:
             self._insist_on_life()
             if directory not in self._writers:
                 place = self._logdir / directory
-                self._found[directory] = list(place.rglob("*tfevents*"))
+                self._found[directory] = self._event_files(place)
                 self._writers[directory] = SummaryWriter(place)
             return self._writers[directory]
 
@@ -324,6 +324,15 @@ class Run:
             raise RunOverError(
                 f"run {self.name} has ended: log before `finish`, or begin another run"
             )
+
+    def _event_files(self, place: Path) -> list[Path]:
+        """Return the run's event files below a directory: without those of earlier runs."""
+        older = self._lifeline.older.files if self._lifeline is not None else {}
+        return [
+            file
+            for file in place.rglob("*tfevents*")
+            if file.relative_to(self._logdir).as_posix() not in older
+        ]
 
     def _counted_before(self, directory: str) -> int:
         """Where the steps below a directory have come to, in this attempt and earlier ones."""

@@ -16,18 +16,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tbhub.events.begun import HEAD_BYTES, begun
 from tbhub.events.names import is_event_file
 from tbhub.publisher.adopted import Adopted, Copies
 from tbhub.series.watch import is_remote
 from tbhub.tracking.capture.companions import companions_of
 from tbhub.tracking.capture.naming import Names, is_below
 from tbhub.tracking.capture.origins import (
-    HEAD_BYTES,
     Evidence,
     Holder,
     NamedAfter,
     Verdict,
-    begun,
     is_surely_older,
     judge,
     parse_name,

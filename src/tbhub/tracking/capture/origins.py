@@ -9,16 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from dataclasses import dataclass
 from enum import Enum
 
-HEAD_BYTES = 64
-"""How much of a file's beginning `begun` needs, and copies of it are recognised by."""
-
 _NAME = re.compile(r"tfevents\.(?P<seconds>\d{9,11})\.(?P<rest>.*)", re.DOTALL)
-_WALL_TIME = 0x09  # protobuf's key of Event.wall_time, the first field
-_RECORD = struct.Struct("<QIBd")  # length, checksum, key, wall time
 _CLOCK_SECONDS = 0.05  # by which a time in a file may be behind the clock
 
 
@@ -67,14 +61,6 @@ def parse_name(path: str, host: str) -> NamedAfter:
         return NamedAfter(seconds, is_here=False)
     pid = rest[len(host) + 1 :].partition(".")[0]
     return NamedAfter(seconds, True, int(pid) if pid.isdecimal() else None)
-
-
-def begun(head: bytes) -> float | None:
-    """Return when a file was begun, by its first bytes; None while that is not written."""
-    if len(head) < _RECORD.size:
-        return None
-    _, _, key, wall_time = _RECORD.unpack_from(head)
-    return float(wall_time) if key == _WALL_TIME else None
 
 
 def is_surely_older(name: NamedAfter, since: float) -> bool:
