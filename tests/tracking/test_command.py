@@ -236,7 +236,7 @@ def test_a_signal_while_a_store_is_waited_for(
     out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (143, "")
     assert (known(hub)["status"], known(hub)["exit_code"]) == ("killed", 143)
-    done = run("run", "--resume", "mine", *python("print('soon')"))
+    done = run("run", "--resume", "mine", "--no-restore", *python("print('soon')"))
     assert (done.returncode, done.stdout) == (0, "soon\n")
 
 

@@ -398,6 +398,9 @@ class NewRun(_Request):
         key: Made by the client: the same key again is the same run and attempt.
         resume: The run to go on with: its number, its name, or another selector of one run.
         force: Go on although the older attempt seems to be alive.
+        resume_or_start: Resume the run of this name or identity if there is one, else start it.
+        identity: What a job has in common with its own restarts, and with no other job.
+        ended_attempt: The number of an attempt whose process the client knows to have ended.
     """
 
     workspace: Annotated[str, StringConstraints(min_length=1, max_length=200)] = "default"
@@ -415,6 +418,9 @@ class NewRun(_Request):
     key: Name | None = None
     resume: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
     force: bool = False
+    resume_or_start: bool = False
+    identity: Name | None = None
+    ended_attempt: Attempt | None = None
 
 
 class StartedRun(_Model):

@@ -50,6 +50,32 @@ def _forget_key(connection: Connection, workspace_id: int, key: str) -> None:
         connection.execute(update(runs).where(*over).values({column: None}))
 
 
+def run_to_continue(connection: Connection, workspace_id: int, new: NewRun) -> int | None:
+    """Return the run that a restarted job continues; None if the job has to start one.
+
+    A name is looked up before an identity: the run may have been started without one.
+
+    Raises:
+        BadRequest: Neither a name nor an identity is given.
+        Ambiguous: Several runs have the name.
+    """
+    if new.name is None and new.identity is None:
+        raise BadRequest("resume_or_start: give a name or an identity to find the run by")
+    for column, value in ((runs.c.name, new.name), (runs.c.key, new.identity)):
+        if value is None:
+            continue
+        chosen = select(runs.c.id).where(runs.c.workspace_id == workspace_id, column == value)
+        found = list(connection.scalars(chosen.order_by(runs.c.id).limit(11)))
+        if len(found) > 1:
+            raise Ambiguous(
+                f"{value} can mean {len(found)} runs; resume one by its number.",
+                matches=found[:10],
+            )
+        if found:
+            return int(found[0])
+    return None
+
+
 def begin_run(
     connection: Connection,
     workspace_id: int,
@@ -72,7 +98,7 @@ def begin_run(
         place,
         new.name,
         kept=kept,
-        key=new.key,
+        key=new.identity or new.key,
         hparams=new.hparams,
         tags=new.tags,
         job=_job(connection, workspace_id, owner_id, new.job),
@@ -81,6 +107,8 @@ def begin_run(
         command=new.command,
         note=new.note,
     )
+    if new.resume_or_start:  # other processes of the job, and a repeated request, find the attempt
+        connection.execute(update(runs).where(runs.c.id == run.id).values(resume_key=new.key))
     _set_details(connection, run.id, new)
     return run.id
 
@@ -146,17 +174,20 @@ def resume_run(
     if new.key is not None and row.resume_key == new.key:
         return int(row.attempt)
     seen = row.heartbeat
-    if row.status == "running" and seen is not None and seen > fresh_since and not new.force:
+    is_fresh = row.status == "running" and seen is not None and seen > fresh_since
+    if is_fresh and not new.force and new.ended_attempt != row.attempt:
         who = f" of {row.owner}" if row.owner else ""
         where = f" on {row.machine}" if row.machine else ""
         ago = max(0, round(time.time() - seen))
         raise Conflict(
             f"{row.name} is running: attempt {row.attempt}{who}{where} was heard of {ago} s ago;"
             " end it first, or fence it off with --force.",
+            run=run_id,
             attempt=row.attempt,
             machine=row.machine,
             owner=row.owner,
             heartbeat=seen,
+            worker=details_of(connection, run_id).get("worker"),
         )
     attempt = int(row.attempt) + 1
     values: dict[str, Any] = {
@@ -286,6 +317,15 @@ def _job(
 
 def _set_details(connection: Connection, run_id: int, new: NewRun) -> None:
     if not new.details:
+        _forget_worker(connection, run_id)
         return
     connection.execute(run_details.delete().where(run_details.c.run_id == run_id))
     connection.execute(insert(run_details), {"run_id": run_id, "details": new.details})
+
+
+def _forget_worker(connection: Connection, run_id: int) -> None:
+    """Drop the record of an older attempt's process: it says nothing of the newest attempt's."""
+    details = details_of(connection, run_id)
+    if details.pop("worker", None) is not None:
+        chosen = update(run_details).where(run_details.c.run_id == run_id)
+        connection.execute(chosen.values(details=details))

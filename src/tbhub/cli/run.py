@@ -55,6 +55,18 @@ def run(
         bool,
         typer.Option("--force", help="Resume although it seems to be alive: that one is fenced."),
     ] = False,
+    resume_or_start: Annotated[
+        bool,
+        typer.Option(
+            "--resume-or-start",
+            help="For a job that may be restarted: resume its run if there is one, else start it. "
+            "Known by --name, TBHUB_RUN_KEY, or the variables of Slurm, Kubernetes, torchrun, ….",
+        ),
+    ] = False,
+    no_restore: Annotated[
+        bool,
+        typer.Option("--no-restore", help="Resume with an empty directory: fetch no files."),
+    ] = False,
     exclude: Annotated[
         list[str] | None,
         typer.Option(
@@ -107,6 +119,7 @@ def run(
     - `tbhub run -- python train.py --logdir {logdir}`
     - `tbhub run --logdir lightning_logs -- python train.py`
     - `tbhub run --resume run12 -- python train.py --from-checkpoint`
+    - `tbhub run --resume-or-start --name big -- python train.py`, in a job that may be preempted
 
     The command finds the directory to log to in `TBHUB_LOGDIR`, `PAI_OUTPUT_TENSORBOARD`,
     `XT_OUTPUT_MNT` and `AIP_TENSORBOARD_LOG_DIR`, or where `{logdir}` stands among its words. What
@@ -117,9 +130,14 @@ def run(
     A hub that is down stops nothing: what was logged waits on this machine, and `tbhub sync`
     publishes it.
 
+    A run that is resumed finds the files that it had written in its directory again, before the
+    command starts: those on this machine at once, others are fetched, the newest checkpoint first.
+
     Exits with the code of the command; 128 and its number if a signal has ended it.
     """
+    from tbhub.cli.restore import shown_restore
     from tbhub.errors import TbhubWarning
+    from tbhub.publisher.restorer import RestoreError
     from tbhub.tracking import environment
     from tbhub.tracking.details import command_text
     from tbhub.tracking.hparams import parse_hparam
@@ -143,6 +161,7 @@ def run(
         storage=storage,
         resume=resume,
         force=force,
+        resume_or_start=resume_or_start,
         command=command_text(command),
     )
     with warnings.catch_warnings():
@@ -151,19 +170,30 @@ def run(
         number = environment.rank() if rank == "auto" else int(rank)
         if upload_limit is not None:
             os.environ["TBHUB_UPLOAD_LIMIT"] = upload_limit  # the publishing process inherits it
-        lifeline = Lifeline(new, offline=offline, rank=number, exclude=exclude or ())
+        lifeline = Lifeline(
+            new,
+            offline=offline,
+            rank=number,
+            exclude=exclude or (),
+            restore=not no_restore,
+            report=_say,
+        )
         if lifeline.started is not None:
             known = lifeline.started.run
             _say(f"run {known.id} ({known.name}) of {known.experiment} logs to {lifeline.logdir}")
         try:
-            outcome = supervise(
-                command,
-                lifeline,
-                hparams=given,
-                system_metrics=system_metrics,
-                capture=capture,
-                logdirs=logdir or (),
-            )
+            with shown_restore() as progress:
+                outcome = supervise(
+                    command,
+                    lifeline,
+                    hparams=given,
+                    system_metrics=system_metrics,
+                    capture=capture,
+                    logdirs=logdir or (),
+                    progress=progress,
+                )
+        except RestoreError:
+            raise
         except OSError as error:
             _say(f"{command[0]}: {error.strerror}")
             missing = isinstance(error, FileNotFoundError)

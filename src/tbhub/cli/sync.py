@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +35,7 @@ from tbhub.publisher.spool import (
 )
 
 _TAKEN = "being published by another process"
+_SUPERSEDED = "a newer attempt has written these files, too; all else is published"
 _PATIENCE, _PAUSE = 5.0, 0.1  # seconds
 _SHOWN = 10  # files of a spool directory
 
@@ -150,8 +151,9 @@ def _chosen(names: list[str]) -> list[Spool]:
 def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
     """Publish what waits in one place, which a run that is told to a hub is given first."""
     from tbhub.tracking.owed import (
+        Rights,
         concerns_hub,
-        credentials_for,
+        rights_to_publish,
         tell_end,
         tell_run,
         why_unwanted,
@@ -172,13 +174,14 @@ def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
             if hub is not None:
                 spool = tell_run(hub, spool)
                 if unwanted := why_unwanted(hub, spool):
-                    advice = f"`tbhub sync --discard {spool.name}` deletes it"
-                    left = Backlog(before.files, before.bytes, f"{unwanted}; {advice}")
+                    left = Backlog(before.files, before.bytes, f"{unwanted}; {_advice(spool)}")
                     return _Result(spool, left, is_unwanted=True)
+            rights = rights_to_publish(hub, spool) if hub is not None else Rights()
             left = publish_now(
                 spool,
-                credentials_for(hub, spool) if hub is not None else None,
+                rights.credentials,
                 timeout=max(0.0, deadline - time.monotonic()),
+                late_attempt=rights.late_attempt,
                 report=lambda _, left: progress.update(
                     task, completed=max(0, before.bytes - left.bytes)
                 ),
@@ -194,7 +197,14 @@ def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
                 hub.close()
     if not left.files and not left.refused:
         remove_published(spool)
+    elif rights.late_attempt and not left.files:
+        left = replace(left, problem=f"{_SUPERSEDED}; {_advice(spool)}")
+        return _Result(spool, left, is_unwanted=True)
     return _Result(spool, left)
+
+
+def _advice(spool: Spool) -> str:
+    return f"`tbhub sync --discard {spool.name}` deletes it"
 
 
 def _ask_for(spool: Spool) -> None:

@@ -21,6 +21,7 @@ from tbhub.catalog.attempts import (
     begin_run,
     known_by_key,
     resume_run,
+    run_to_continue,
     run_to_resume,
 )
 from tbhub.catalog.runs import get_run
@@ -66,8 +67,8 @@ def start(hub: Hub, caller: Caller, new: NewRun) -> StartedRun:
 
 def _start(hub: Hub, caller: Caller, new: NewRun) -> tuple[StartedRun, int]:
     with hub.database.begin() as connection:
-        if new.resume is not None:
-            run_id = run_to_resume(connection, new.resume, caller.visible)
+        run_id = _existing(connection, caller, new)
+        if run_id is not None:
             workspace_id = connection.execute(
                 select(runs.c.workspace_id).where(runs.c.id == run_id)
             ).scalar_one()
@@ -77,7 +78,8 @@ def _start(hub: Hub, caller: Caller, new: NewRun) -> tuple[StartedRun, int]:
         else:
             workspace_id = workspace_id_of(connection, new.workspace, caller.visible)
             caller.require_write(workspace_id)
-            known = known_by_key(connection, workspace_id, new.key) if new.key else None
+            is_known = new.key is not None and not new.resume_or_start
+            known = known_by_key(connection, workspace_id, new.key or "") if is_known else None
             if known is not None:
                 run_id, attempt = known
             else:
@@ -91,6 +93,18 @@ def _start(hub: Hub, caller: Caller, new: NewRun) -> tuple[StartedRun, int]:
         is_kept = connection.scalar(select(runs.c.kept).where(runs.c.id == run_id))
     target = f"hub://runs/{run_id}" if is_kept else run.location
     return StartedRun(run=run, target=target, attempt=attempt), workspace_id
+
+
+def _existing(connection: Connection, caller: Caller, new: NewRun) -> int | None:
+    """Return the run that is to be resumed; None if one is to be started."""
+    if new.resume is not None:
+        if new.resume_or_start:
+            raise BadRequest("a run is resumed, or resumed or started, not both")
+        return run_to_resume(connection, new.resume, caller.visible)
+    if not new.resume_or_start:
+        return None
+    workspace_id = workspace_id_of(connection, new.workspace, caller.visible)
+    return run_to_continue(connection, workspace_id, new)
 
 
 def _place(

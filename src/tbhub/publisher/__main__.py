@@ -80,6 +80,8 @@ class Watched:
         publisher = self.open()
         if publisher is not None:
             self.note(publisher.backlog.problem)
+            if publisher.is_fenced:  # and the program is alive
+                self.spool.mark_fenced()
 
     def publish(self, timeout: float, has_ended: bool) -> Backlog:
         """Publishes all that is there now."""

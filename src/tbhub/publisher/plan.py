@@ -43,6 +43,9 @@ _SHORT = 4000  # segments
 _PAUSE, _LONG_PAUSE = 2.5, 4.0  # seconds, while segments are short and then
 _MOST_AGAIN = 9  # a log that is replaced more often is no log
 
+_NUMBERED_CHECKPOINT = re.compile(
+    r"(checkpoint|ckpt|(global_)?step|epoch|iter)[^/]*\d[^/]*", re.IGNORECASE
+)
 _STAMPED = re.compile(r"((?:.*/)?[^/]*tfevents\.)(\d{9,11})(\.[^/]*)", re.DOTALL)
 
 
@@ -158,9 +161,18 @@ def names_behind(path: str, others: Iterable[str]) -> tuple[list[str], str]:
     found = [each for each in map(_STAMPED.fullmatch, others) if each and each[1] == mine[1]]
     latest = latest_stamp(each[0] for each in found)
     perhaps = [each[0] for each in found if each[3] == mine[3] and each[0] != path]
-    if latest <= int(mine[2]):
+    if latest < int(mine[2]):
         return perhaps, path
     return perhaps, f"{mine[1]}{latest + 1}{mine[3]}"
+
+
+def checkpoint_directory(path: str) -> str | None:
+    """Return the directory of a checkpoint that a file is one of several parts of, if it is."""
+    parts = path.split("/")
+    for depth, name in enumerate(parts[:-1], 1):
+        if _NUMBERED_CHECKPOINT.fullmatch(name):
+            return "/".join(parts[:depth])
+    return None
 
 
 def latest_stamp(paths: Iterable[str]) -> int:

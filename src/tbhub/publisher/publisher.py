@@ -26,7 +26,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -42,7 +42,7 @@ from tbhub.publisher.plan import Look, Piece
 from tbhub.publisher.records import boundary_before, log_end, whole_end
 from tbhub.publisher.state import Grown, State
 from tbhub.publisher.throttle import process_throttle
-from tbhub.storage.errors import BadName, Conflict, NoPermission, StoreError, WrongOffset
+from tbhub.storage.errors import BadName, Conflict, Fenced, NoPermission, StoreError, WrongOffset
 from tbhub.storage.source import FileSource, SourceError, SourceStoppedError
 from tbhub.storage.store import AppendingStore, Store
 
@@ -103,6 +103,8 @@ class Publisher:
         interval: float = 1.0,
         exclude: Sequence[str] = (),
         older: Older | None = None,
+        earlier: Collection[str] = (),
+        late_attempt: int = 0,
     ) -> None:
         """Nothing is done yet.
 
@@ -115,6 +117,9 @@ class Publisher:
             interval: Seconds between two passes.
             exclude: Globs of files that are not published; see `tbhub.publisher.exclusion`.
             older: Files of the directory that are not sent: they were there before the run.
+            earlier: Event files of earlier attempts in the directory: new ones come behind them.
+            late_attempt: The attempt that wrote the files, if a newer attempt has begun since:
+                what that one may have written instead is not replaced. 0 if there is none.
         """
         self._directory = directory
         self._store = store
@@ -133,7 +138,10 @@ class Publisher:
         self._is_cut_short = False
         self._wake = threading.Event()
         self._grows = isinstance(store, AppendingStore)
-        self._listing: dict[str, int] | None = {} if self._state.was_found else None
+        self._earlier = frozenset(earlier)
+        self._late_attempt = late_attempt
+        is_known = self._state.was_found and not late_attempt
+        self._listing: dict[str, int] | None = {} if is_known else None
         self._settled: dict[str, Look] = {}  # what files were when all of them was published
         self._seen: dict[str, tuple[Look, float, float]] = {}  # since when; changed since when
         self._sent_at: dict[str, float] = {}
@@ -212,6 +220,11 @@ class Publisher:
         """Whether the last pass failed so that somebody has to do something."""
         return self._is_stuck
 
+    @property
+    def is_fenced(self) -> bool:
+        """Whether the last pass failed because a newer attempt writes there now."""
+        return isinstance(self._error or self._bulk_error, Fenced)
+
     def stop(self, timeout: float = 0.0) -> None:
         """Begin nothing new and give up large uploads; a request under way may still be done.
 
@@ -289,9 +302,14 @@ class Publisher:
                         saved_at[0] = time.monotonic()
                         self._state.save()
 
+            last = _last_of_checkpoints([*due, *bulk], files)
             if self._error is None and not self._stopped.is_set():
-                self._bulk.set_due(bulk)
-                _on_threads(due, work)
+                published = self._published(files)
+                self._bulk.set_due(path for path in bulk if last.get(path, set()) <= published)
+                _on_threads([path for path in due if path not in last], work)
+            if self._error is None and last:
+                published = self._published(files)
+                _on_threads([path for path in due if last.get(path, {""}) <= published], work)
             self._forget(files)
             self._state.save()
             self._backlog = self._left(files)
@@ -336,6 +354,14 @@ class Publisher:
         return everything or plan.is_due(
             look.size, now - since, now - changed, since_sent, self._interval, is_bulk=is_bulk
         )
+
+    def _published(self, files: Mapping[str, Look]) -> set[str]:
+        """Return the files that nothing of is left to be sent."""
+        with self._lock:
+            settled = {**self._state.whole, **self._settled}
+            return {path for path, look in files.items() if settled.get(path) == look}.union(
+                self._refused
+            )
 
     def _is_growing(self, path: str) -> bool:
         grown = self._state.grown.get(path)
@@ -444,6 +470,9 @@ class Publisher:
 
     def _publish_whole(self, path: str) -> None:
         file = self._directory / path
+        if self._late_attempt and path in (self._listing or ()):
+            self._refuse(path, "a newer attempt of the run has it, too, and replaces it")
+            return
         with self._source(path) as source:
             look = look_of(source.status)
             self._store.put(self._place(path), source)
@@ -470,6 +499,8 @@ class Publisher:
                 if not plan.is_growing(path, grown.again):
                     self._publish_whole(path)
                     return
+            if self._late_attempt and not is_event_file(path) and grown.end < look.size:
+                grown = self._take_name_of_attempt(path, grown)
             advance = self._append if self._grows else self._send_segment
             more = True
             while more and not self._stopped.is_set():
@@ -485,6 +516,16 @@ class Publisher:
         while (self._directory / plan.again_name(path, number)).exists():
             number += 1
         fresh = Grown(plan.again_name(path, number), number)
+        self._state.set_grown(path, fresh)
+        return fresh
+
+    def _take_name_of_attempt(self, path: str, grown: Grown) -> Grown:
+        """Publish a log that a newer attempt continues beside that one."""
+        stem, dot, suffix = path.rpartition(".")
+        name = f"{stem}-{self._late_attempt}{dot}{suffix}"
+        if grown.name == name:
+            return grown
+        fresh = Grown(name)
         self._state.set_grown(path, fresh)
         return fresh
 
@@ -561,7 +602,11 @@ class Publisher:
     def _find(self, path: str, descriptor: int) -> Grown:
         """What is published of a file of which nothing is known, by the listing."""
         listing = self._listing or {}
-        others = [name for name in group_segments(listing) if not (self._directory / name).exists()]
+        others = [
+            name
+            for name in {*group_segments(listing), *self._earlier}
+            if name != path and (name in self._earlier or not (self._directory / name).exists())
+        ]
         perhaps, behind = plan.names_behind(path, others)
         for name in perhaps:
             grown = Grown(name)
@@ -640,7 +685,8 @@ class Publisher:
             for number, (start, end) in enumerate(
                 zip([0, *grown.ends], grown.ends, strict=False), 1
             )
-            if sizes.get(segment_name(grown.name, number)) != end - start
+            # A longer one is another machine's, which had more of the same file.
+            if sizes.get(segment_name(grown.name, number), -1) < end - start
         ]
         if not wrong:
             return False
@@ -660,6 +706,23 @@ class Publisher:
         finally:
             os.close(descriptor)
         return True
+
+
+def _last_of_checkpoints(due: Iterable[str], files: Mapping[str, Look]) -> dict[str, set[str]]:
+    """Return the newest file of each checkpoint directory, if it is due, with the other files.
+
+    It is sent when these are published: a checkpoint that lacks it is known to be incomplete.
+    """
+    directories: dict[str, list[str]] = {}
+    for path in files:
+        if (directory := plan.checkpoint_directory(path)) is not None:
+            directories.setdefault(directory, []).append(path)
+    newest = {
+        max(paths, key=lambda path: (files[path].mtime_ns, path)): set(paths)
+        for paths in directories.values()
+        if len(paths) > 1
+    }
+    return {path: newest[path] - {path} for path in due if path in newest}
 
 
 def _cut(path: str, descriptor: int, size: int) -> int:

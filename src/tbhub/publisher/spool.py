@@ -11,6 +11,8 @@
         owed           what the hub has yet to be told of the run: nothing is removed before
         adopted.json   which files of `files/` are copies of files elsewhere, see `adopted`
         older.json     files that a directory of the user's had before the run, see `older`
+        earlier.json   event files that earlier attempts wrote: what is written now comes behind
+        fenced         the writer was alive when a newer attempt took over: nothing is published
 
 The spool is `TBHUB_SPOOL_DIR`, or a directory among the user's data. Nobody else may look into it.
 """
@@ -54,6 +56,7 @@ _LOCK, _WRITERS, _LOG = "lock", "writers", "log"
 _RUN, _OWED = "run.json", "owed"
 _ADOPTED, _OLDER = "adopted.json", "older.json"
 _WANTED = "wanted"
+_EARLIER, _FENCED = "earlier.json", "fenced"
 _WANTED_SECONDS = 5.0
 _LOOKS = 0.2  # seconds between two reports of progress
 _STOP_TIMEOUT = 5.0  # seconds for large uploads to be given up
@@ -102,7 +105,9 @@ class Spool:
         """The file in which is kept what has been published."""
         return self.path / _STATE
 
-    def open(self, credentials: Mapping[str, str] | None = None) -> tuple[Publisher, Store]:
+    def open(
+        self, credentials: Mapping[str, str] | None = None, *, late_attempt: int = 0
+    ) -> tuple[Publisher, Store]:
         """A publisher for it, and the store that whoever asks is to close."""
         store, prefix = open_store(self.uri, credentials, patience=PATIENCE)
         publisher = Publisher(
@@ -113,8 +118,39 @@ class Spool:
             rank=self.rank,
             exclude=self.exclude,
             older=self.older(),
+            earlier=self.earlier(),
+            late_attempt=late_attempt,
         )
         return publisher, store
+
+    def earlier(self) -> list[str]:
+        """List the event files that earlier attempts wrote to the directory."""
+        try:
+            return [str(each) for each in json.loads((self.path / _EARLIER).read_bytes())]
+        except (OSError, ValueError, TypeError):
+            return []
+
+    def note_earlier(self) -> None:
+        """Record that the event files there now were written by earlier attempts."""
+        found = [
+            path
+            for path, _ in files_below(self.directory, self.exclude)
+            if is_event_file(path)
+        ]
+        if found:
+            unfinished = self.path / f"{_EARLIER}.tmp"
+            unfinished.write_text(json.dumps(found))
+            unfinished.replace(self.path / _EARLIER)
+
+    def mark_fenced(self) -> None:
+        """Record that a newer attempt took over while a process was still writing here."""
+        with suppress(OSError):
+            (self.path / _FENCED).touch()
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether a newer attempt took over while a process was still writing here."""
+        return (self.path / _FENCED).exists()
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -193,7 +229,10 @@ class Spool:
 
     def is_held(self) -> bool:
         """Whether a process may still write to it."""
-        lock = os.open(self.path / _WRITERS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            lock = os.open(self.path / _WRITERS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:  # it has been removed
+            return False
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -402,11 +441,13 @@ def publish_now(
     credentials: Mapping[str, str] | None = None,
     *,
     timeout: float | None = None,
+    late_attempt: int = 0,
     report: Callable[[Progress, Backlog], None] = lambda _progress, _backlog: None,
 ) -> Backlog:
     """Publishes what waits in one place, until nothing is left or time is up; what is left then.
 
-    Where somebody has to do something first, nothing is waited for.
+    Where somebody has to do something first, nothing is waited for. `late_attempt` is that of the
+    files, if a newer attempt has begun since (`Publisher`).
 
     Raises:
         SpoolTakenError: Another process does it already.
@@ -415,7 +456,7 @@ def publish_now(
     deadline = None if timeout is None else time.monotonic() + timeout
     with spool.taken():
         spool.catch_up()
-        publisher, store = spool.open(credentials)
+        publisher, store = spool.open(credentials, late_attempt=late_attempt)
         try:
             while True:
                 left = publisher.close(_LOOKS)

@@ -21,7 +21,7 @@ OTHER_LOGDIRS = ("PAI_OUTPUT_TENSORBOARD", "XT_OUTPUT_MNT", "AIP_TENSORBOARD_LOG
 PLACEHOLDER = "{logdir}"
 
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
-_PASSING_KEY = "now:"  # the catalog's, too: the address of a job is that of another the next day
+PASSING_KEY = "now:"  # the catalog's, too: the address of a job is that of another the next day
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LONGEST_KEY = 150  # with what is put behind it, a hub takes 200
 
@@ -96,6 +96,21 @@ def is_ranked(environ: Mapping[str, str] = os.environ) -> bool:
     return any(environ.get(name, "").isdecimal() for name in _RANKS)
 
 
+def world_size(environ: Mapping[str, str] = os.environ) -> int:
+    """Return how many processes the distributed job has that this process is one of; else 1.
+
+    Where the job does not say how many there are, it is taken for two.
+    """
+    if not is_ranked(environ):
+        return 1
+    names = ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"]
+    for name in names:
+        if (found := environ.get(name, "")).isdecimal():
+            return int(found)
+    is_batch_script = "SLURM_PROCID" in environ and "SLURM_STEP_ID" not in environ
+    return 1 if is_batch_script else 2
+
+
 def shared_key(
     environ: Mapping[str, str] = os.environ, host: str = "", *, of: tuple[object, ...] = ()
 ) -> str | None:
@@ -109,8 +124,8 @@ def shared_key(
     if job is None or not of:
         return job
     if len(job) > _LONGEST_KEY:
-        job = f"{job[: _LONGEST_KEY - 16]}{_digest(job)}"
-    return f"{job}-{_digest(repr(of))}"
+        job = f"{job[: _LONGEST_KEY - 16]}{digest(job)}"
+    return f"{job}-{digest(repr(of))}"
 
 
 def _job_key(environ: Mapping[str, str], host: str) -> str | None:
@@ -130,8 +145,9 @@ def _job_key(environ: Mapping[str, str], host: str) -> str | None:
     if not address or not port:
         return None
     where = f"{host}-{address}" if address in _LOOPBACK else address
-    return f"{_PASSING_KEY}master-{where}-{port}"
+    return f"{PASSING_KEY}master-{where}-{port}"
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """Return a short digest of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -14,7 +14,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tbhub.api.models import Finish, Heartbeat, NewRun, RunChange, RunEnding, StartedRun
@@ -28,6 +28,7 @@ from tbhub.publisher.exclusion import checked_patterns
 from tbhub.publisher.older import Older, find_older
 from tbhub.publisher.plan import latest_stamp
 from tbhub.publisher.publisher import Backlog
+from tbhub.publisher.restorer import Progress, Restored, RestoreError, Restorer
 from tbhub.publisher.spool import Spool, check_spool, make_spool, redirect
 from tbhub.storage.errors import NotFound
 from tbhub.storage.joined import readable
@@ -36,6 +37,14 @@ from tbhub.storage.store import Patience
 from tbhub.tracking import environment
 from tbhub.tracking.details import git_diff
 from tbhub.tracking.hparams import HParam
+from tbhub.tracking.leftovers import (
+    Adopted,
+    Leftover,
+    adopt,
+    is_adoptable,
+    leftovers_of,
+    publish_late,
+)
 from tbhub.tracking.owed import (
     UNTOLD,
     Known,
@@ -45,6 +54,7 @@ from tbhub.tracking.owed import (
     write_known,
     write_owed,
 )
+from tbhub.tracking.takeover import start_run
 from tbhub.tracking.upload_progress import UploadProgress, megabytes
 from tbhub.tracking.waiting import within
 
@@ -54,7 +64,10 @@ _TIMEOUT = 10.0  # seconds of a call
 _LOOK = 5.0  # seconds for the agent to end
 _PROGRESS_INTERVAL = 1.0  # seconds between two looks at what is left
 _FETCHING = Patience(timeout=PATIENCE, connect_timeout=PATIENCE, retries=1, total=PATIENCE)
+_RESTORING = Patience(timeout=60.0, connect_timeout=10.0, retries=4, total=60.0)
 _STALLED = 15.0  # seconds without progress after which the end is not waited for
+_RESUME_TIMEOUT = 60.0  # seconds that a run which is resumed waits for its hub
+_RETRY_INTERVAL = 1.0
 _ALONE = (
     "If this is one of several processes of a job, set TBHUB_RUN_KEY to the same for all of them, "
     "and to something that no other job has: then they are one run."
@@ -72,8 +85,14 @@ class Lifeline:
         offline: Ask no hub.
         rank: Of this process among those of its job.
         exclude: Globs of files that are not published.
+        restore: Give back what earlier attempts wrote, if the run is resumed.
+        report: Called with what is waited for, or was done, in a sentence.
+
+    A run that is resumed needs its hub, unless nothing is restored. `begin` is to be called before
+    anything is written.
 
     Raises:
+        HubUnreachable: The run is to be resumed, and no hub answers.
         Problem: The hub does not want the run.
         SpoolError: What it logs cannot be kept on this machine; no hub has been told.
 
@@ -93,6 +112,8 @@ class Lifeline:
         offline: bool = False,
         rank: int = 0,
         exclude: Sequence[str] = (),
+        restore: bool = True,
+        report: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.started: StartedRun | None = None
         self.older = Older()
@@ -100,6 +121,12 @@ class Lifeline:
         self._new = new
         self._rank = rank
         self._exclude = checked_patterns(exclude)
+        self._report = report
+        self._resumes = new.resume is not None or new.resume_or_start
+        self._restores = restore and self._resumes
+        self._answer_by = time.monotonic() + (_RESUME_TIMEOUT if self._restores else PATIENCE)
+        self._adopted: Adopted | None = None
+        self._left: list[Leftover] = []
         self._hub = hub
         self._owns_hub = hub is None
         self._process = os.getpid()
@@ -109,18 +136,19 @@ class Lifeline:
         self._ended = False
         self._is_over = False
         self._fenced = threading.Event()
-        self._refusal: Problem | None = None
+        self._refusal: TbhubError | None = None
         self._unsaid: dict[str, HParam] = {}
         self._spool: Spool | None = None
         self._held: int | None = None
         self._publishing: Publishing | None = None
         self._thread: threading.Thread | None = None
+        self._diff: threading.Thread | None = None
         if new.storage is None or "://" in new.storage:
             check_spool()
         if not offline:
             self._thread = threading.Thread(target=self._live, name="tbhub-lifeline", daemon=True)
             self._thread.start()
-            self._answered.wait(PATIENCE)
+            self._answered.wait(None if self._resumes else PATIENCE)
         with self._lock:
             if self._refusal is not None:
                 raise self._refusal
@@ -133,6 +161,24 @@ class Lifeline:
                 TbhubWarning,
                 stacklevel=4,
             )
+
+    def begin(self, progress: Callable[[Progress], None] = lambda _: None) -> None:
+        """Restore what earlier attempts wrote, and publish what is written from now on.
+
+        Args:
+            progress: Called with how far the restore is, by other threads.
+
+        Raises:
+            RestoreError: The files of the run cannot be restored.
+        """
+        if self.started is not None and self._resumes:
+            for left in self._left:
+                publish_late(left, self.started.attempt, self._credentials, self._report)
+            if self._restores and self._spool is not None and self.started.attempt > 1:
+                self._restore(self.started, self._spool, progress)
+        with self._lock:
+            if self._spool is not None and self.started is not None and self._publishing is None:
+                self._publish(self._spool)
         self._diff = threading.Thread(target=self._keep_diff, name="tbhub-diff", daemon=True)
         self._diff.start()
 
@@ -180,6 +226,42 @@ class Lifeline:
 
         return within(PATIENCE, read)
 
+    def _restore(
+        self, started: StartedRun, spool: Spool, progress: Callable[[Progress], None]
+    ) -> None:
+        credentials = self._credentials(started.attempt)
+        store, prefix = open_store(spool.uri, credentials, patience=_RESTORING)
+        written_by = self._adopted.attempt if self._adopted is not None else started.attempt
+        restorer = Restorer(
+            store,
+            f"{prefix}/rank{self._rank}" if self._rank else prefix,
+            spool.directory,
+            state=spool.state,
+            without_ranks=self._rank == 0 and environment.world_size() > 1,
+            is_newest=written_by >= started.attempt - 1,
+            attempt=written_by,
+        )
+        try:
+            found = within(threading.TIMEOUT_MAX, lambda: restorer.run(progress))
+        except RestoreError as error:
+            raise RestoreError(
+                f"the files of {started.run.name} cannot be restored: {str(error).rstrip('.')}. "
+                "hint: resume the run again when that is mended, or start without its files: "
+                "--no-restore, Run(restore=False)"
+            ) from error
+        finally:
+            restorer.stop()
+            store.close()
+        spool.note_earlier()
+        for text in _restored(found, self._adopted is not None):
+            self._report(text)
+
+    def _credentials(self, attempt: int) -> dict[str, str] | None:
+        assert self._hub is not None
+        assert self.started is not None
+        to_hub = goes_to_hub(self.started.target)
+        return hub_credentials(self._hub, attempt) if to_hub else None
+
     def counted_before(self, directory: str) -> int:
         """Where the steps of earlier attempts below a directory have come to; 0 without any."""
         if self.started is None or self._hub is None or self.started.attempt == 1:
@@ -215,7 +297,8 @@ class Lifeline:
         self._wake.set()
         if self._thread is not None:
             self._thread.join(PATIENCE)
-        self._diff.join(PATIENCE)
+        if self._diff is not None:
+            self._diff.join(PATIENCE)
         if self._fenced.is_set():
             self._let_go(False)
             return ""
@@ -235,7 +318,7 @@ class Lifeline:
         elif self._spool is not None and is_told:
             write_owed(self._spool, self._owed(None))  # the files may come later: by the agent
         self._let_go(is_told and not left.files)
-        return self._left(left, is_told)
+        return self._what_is_left(left, is_told)
 
     # ------------------------------------------------------------------ the hub
 
@@ -249,14 +332,22 @@ class Lifeline:
                     self._tell_life(self.started)
             except Fenced as error:
                 self._fence(str(error))
+                self._answered.set()
                 return
             except (*_PASSING, ValueError) as error:
                 self.trouble = str(error)
+                if self._must_wait():
+                    self._wake.wait(_RETRY_INTERVAL)
+                    continue
+                if self._restores and not self._answered.is_set():
+                    self._refusal = _unanswered(self._new, error)
+                    self._answered.set()
+                    return
             except TbhubError as error:
                 self._refuse(error)
-                return
-            finally:
                 self._answered.set()
+                return
+            self._answered.set()
             if last:
                 return
             self._wake.wait(_BEAT)
@@ -264,10 +355,15 @@ class Lifeline:
             if self._publishing is not None:
                 self._publishing.revive()
 
+    def _must_wait(self) -> bool:
+        """Whether a run that is to be resumed still waits for its hub."""
+        is_waiting = self._resumes and not self._answered.is_set() and not self._ended
+        return is_waiting and time.monotonic() < self._answer_by
+
     def _tell_run(self) -> None:
         if self._hub is None:
             self._hub = Hub(timeout=_TIMEOUT)
-        started = self._hub.create_run(self._new)
+        started = start_run(self._hub, self._new, self._report)
         with self._lock:
             self.started = started
             self.trouble = ""
@@ -318,6 +414,8 @@ class Lifeline:
     def _fence(self, why: str) -> None:
         self._fenced.set()
         self.trouble = why
+        if self._spool is not None:
+            self._spool.mark_fenced()
         if self._publishing is not None:
             self._publishing.abandon()
         _warn(
@@ -344,6 +442,9 @@ class Lifeline:
         """Where is written to, and what is published from there."""
         if self.started is not None and (unused := _unused(self._new, self.started)):
             _warn(f"{self.started.run.name} is gone on with as it is: {unused} not used")
+        if self.started is not None and self._resumes and self._hub is not None:
+            run, url = self.started.run.id, self._hub.connection.url
+            self._left = leftovers_of(run, self.started.attempt, url, self._rank)
         if self.started is not None and "://" not in self.started.target and logdir is None:
             place = Path(self.started.target)
             place = place / f"rank{self._rank}" if self._rank else place
@@ -353,14 +454,19 @@ class Lifeline:
         if logdir is not None:
             logdir.mkdir(parents=True, exist_ok=True)
         uri = self.started.target if self.started is not None else UNTOLD
+        self._adopted = self._adopt(uri, logdir)
+        if self._adopted is not None:
+            self._spool, self._held, _ = self._adopted
+            self._spool.catch_up()  # what the dead attempt had yet to copy
+            self._spool.note_earlier()
+            self.older = self._spool.older()
+            return self._spool.directory
         self._spool = make_spool(uri, logdir, rank=self._rank, exclude=self._exclude)
         if logdir is not None:
             self.older = self._find_older(logdir)
             self._spool.leave_out(self.older)
         self._held = self._spool.hold()
-        if self.started is not None:
-            self._publish(self._spool)
-        else:
+        if self.started is None:
             write_owed(self._spool, self._owed(None))
         return self._spool.directory
 
@@ -370,15 +476,28 @@ class Lifeline:
             return find_older(logdir, self.started.run.created.timestamp())
         return Older() if self._new.resume else find_older(logdir)
 
+    def _adopt(self, uri: str, logdir: Path | None) -> Adopted | None:
+        """Take over the newest spool that an earlier attempt has left here."""
+        if not self._restores:
+            return None
+        for left in self._left:
+            if is_adoptable(left, logdir):
+                assert self.started is not None
+                assert self._hub is not None
+                known = Known(self.started.run.id, self.started.attempt, self._hub.connection.url)
+                adopted = adopt(left, known, uri, exclude=self._exclude)
+                if adopted is not None:
+                    self._left.remove(left)
+                    return adopted
+        return None
+
     def _publish(self, spool: Spool) -> None:
         assert self.started is not None
         assert self._hub is not None
         known = Known(self.started.run.id, self.started.attempt, self._hub.connection.url)
         write_known(spool, known)
         write_owed(spool, self._owed(None))
-        to_hub = goes_to_hub(spool.uri)
-        credentials = hub_credentials(self._hub, known.attempt) if to_hub else None
-        self._publishing = start_agent(spool, credentials)
+        self._publishing = start_agent(spool, self._credentials(known.attempt))
 
     def _owed(self, ended: dict[str, object] | None) -> Owed:
         new = None if self.started else self._new.model_dump(mode="json", exclude_unset=True)
@@ -415,7 +534,7 @@ class Lifeline:
             if self._publishing is not None:
                 self._publishing.close(_LOOK)
 
-    def _left(self, left: Backlog, is_told: bool) -> str:
+    def _what_is_left(self, left: Backlog, is_told: bool) -> str:
         said = []
         if left.files and self._spool is not None:
             why = f" ({left.problem})" if left.problem else ""
@@ -459,6 +578,28 @@ class Lifeline:
                 (self.logdir / "git.diff").write_bytes(diff)
             except OSError as error:
                 _warn(f"the diff of the working directory is not kept: {error.strerror}")
+
+
+def _unanswered(new: NewRun, error: Exception) -> HubUnreachable:
+    what = f"run {new.resume}" if new.resume is not None else f"run {new.name or 'of this job'}"
+    return HubUnreachable(
+        f"{what} cannot be resumed: {str(error).rstrip('.')}. hint: start the hub, or train "
+        "without the run's files: --no-restore, Run(restore=False)"
+    )
+
+
+def _restored(found: Restored, is_adopted: bool) -> list[str]:
+    """What a restore did, in sentences."""
+    told = []
+    if is_adopted:
+        told.append("the files of the earlier attempt on this machine are there again")
+    if found.files:
+        files = "1 file" if found.files == 1 else f"{found.files:,} files"
+        told.append(f"restored {files}, {found.bytes:,} bytes")
+    told += [f"{each} was left out: not all of it had been published" for each in found.incomplete]
+    told += [f"kept a file that a later attempt has replaced as {each}" for each in found.renamed]
+    told += [f"{each} was not restored: something else is there" for each in found.kept]
+    return told
 
 
 def _below(rank: int, name: str) -> str:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tbhub.api.models import Finish, NewRun
 from tbhub.api.problems import Conflict, Fenced, NotFound
@@ -137,20 +137,42 @@ def why_unwanted(hub: Hub, spool: Spool) -> str:
         run = hub.run(known.run)
     except NotFound:
         return f"the hub knows no run {known.run} any more"
-    if run.attempt > known.attempt:
+    if run.attempt > known.attempt and spool.is_fenced:
         return (
             f"another process has gone on with run {known.run}: attempt {run.attempt}; this is "
-            f"what attempt {known.attempt} has left"
+            f"what attempt {known.attempt} has left, which was still writing then"
         )
     return ""
 
 
-def credentials_for(hub: Hub, spool: Spool) -> Mapping[str, str] | None:
-    """What the store of the files is opened with; None: what the environment has."""
+class Rights(NamedTuple):
+    """What files are published with.
+
+    Attributes:
+        credentials: Of the store; None: what the environment has.
+        late_attempt: The attempt that wrote the files, if a newer one has begun since; else 0.
+    """
+
+    credentials: Mapping[str, str] | None = None
+    late_attempt: int = 0
+
+
+def rights_to_publish(hub: Hub, spool: Spool) -> Rights:
+    """Return what the files of a spool are published with: the rights of the newest attempt.
+
+    An attempt that is over wrote files of its own: to publish the rest of them later disturbs no
+    newer attempt, and `late_attempt` keeps the publisher from replacing what that one writes.
+
+    Raises:
+        HubUnreachable: No hub answers.
+        Problem: The hub does not say which attempt is the newest.
+    """
     known = read_known(spool)
-    if known is None or not goes_to_hub(spool.uri):
-        return None
-    return hub_credentials(hub, known.attempt)
+    if known is None:
+        return Rights()
+    newest = hub.run(known.run).attempt
+    credentials = hub_credentials(hub, newest) if goes_to_hub(spool.uri) else None
+    return Rights(credentials, known.attempt if newest > known.attempt else 0)
 
 
 def hub_credentials(hub: Hub, attempt: int) -> dict[str, str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import warnings
 from collections import Counter
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self, cast, get_args
 from uuid import uuid4
 
 from tbhub.api.models import NewRun, RunChange, RunEnding
-from tbhub.api.problems import Problem
+from tbhub.api.problems import BadRequest, Problem
 from tbhub.client import calls
 from tbhub.client.errors import HubUnreachable
 from tbhub.client.hub import Hub
@@ -35,7 +36,9 @@ from tbhub.tracking.details import describe, hostname, own_command
 from tbhub.tracking.hparams import plain_hparams
 from tbhub.tracking.lifeline import PATIENCE, Lifeline
 from tbhub.tracking.program import Program, exit_code
+from tbhub.tracking.requeue import job_identity, start_key
 from tbhub.tracking.session import Session
+from tbhub.tracking.worker import this_worker
 from tbhub.writer.summary_writer import SummaryWriter
 
 if TYPE_CHECKING:
@@ -68,6 +71,10 @@ class Run:
             published. Files that are there before are not the run's.
         resume: A run to go on with, by number or name: the same run, another attempt.
         force: Go on although the run seems to be alive; whoever is at it is fenced off.
+        resume_or_start: Resume the run that this job has started before, or else start it. The
+            job is known by `name`, by ``TBHUB_RUN_KEY``, or by the variables of Slurm, Kubernetes,
+            torchrun and the schedulers of preemptible machines.
+        restore: When the run is resumed, give back the files that it had written to `logdir`.
         exclude: Globs of files that are not published: ``["*.ckpt", "cache/*"]``. They stay on this
             machine. Those of ``TBHUB_EXCLUDE`` are added.
         offline: Ask no hub; `tbhub sync` tells one later.
@@ -75,6 +82,8 @@ class Run:
 
     Raises:
         Problem: The hub does not want it: the name is taken, the run to resume is alive.
+        HubUnreachable: The run is to be resumed with its files, and no hub answers.
+        RestoreError: The files of the run cannot be restored.
 
     Without a hub, or when it is down, the run goes on: what it logs waits on this machine.
     """
@@ -93,6 +102,8 @@ class Run:
         logdir: str | os.PathLike[str] | None = None,
         resume: str | int | None = None,
         force: bool = False,
+        resume_or_start: bool = False,
+        restore: bool = True,
         exclude: Sequence[str] = (),
         offline: bool = False,
         hub: Hub | None = None,
@@ -124,6 +135,7 @@ class Run:
                 storage=storage,
                 resume=resume,
                 force=force,
+                resume_or_start=resume_or_start,
                 command=own_command(),
             )
             place = None if logdir is None else Path(logdir).absolute()
@@ -134,7 +146,14 @@ class Run:
                 offline=offline,
                 rank=self._rank,
                 exclude=exclude,
+                restore=restore,
+                report=_report,
             )
+            try:
+                self._lifeline.begin()
+            except BaseException:
+                self._lifeline.finish("failed", waits=False)
+                raise
             self._logdir = self._lifeline.logdir
             self._name = name or self._logdir.name
         self._session = Session(self._logdir)
@@ -368,12 +387,13 @@ def new_run(
     storage: str | None,
     resume: str | int | None,
     force: bool,
+    resume_or_start: bool = False,
     command: str,
 ) -> NewRun:
     """A run as the hub is told of it.
 
     Raises:
-        BadRequest: Something of it cannot be.
+        BadRequest: Something of it cannot be, or nothing identifies the job that is to be resumed.
         BadName: Nothing can be stored there.
     """
     storage = storage or os.environ.get(environment.STORAGE)
@@ -383,6 +403,19 @@ def new_run(
         parse(storage)  # what is no place at all is not to be found out at the end
     called = (experiment, name, resume)
     _begun[called] += 1
+    of = (*called, _begun[called])
+    key = environment.shared_key(host=hostname(), of=of) or uuid4().hex
+    identity = None
+    if resume_or_start:
+        identity = job_identity(
+            name=name, experiment=experiment, command=command, count=_begun[called]
+        )
+        if identity is None:
+            raise BadRequest(
+                "nothing identifies this job when it is started again. hint: give the run a name, "
+                f"or set {environment.KEY} to what no other job has"
+            )
+        key = start_key(of=of)
     return calls.build(
         NewRun,
         experiment=experiment,
@@ -395,11 +428,19 @@ def new_run(
         note=note,
         command=command[:65536],
         machine=hostname()[:200],
-        details=describe(),
-        key=environment.shared_key(host=hostname(), of=(*called, _begun[called])) or uuid4().hex,
+        details={**describe(), "worker": this_worker()},
+        key=key,
         resume=None if resume is None else str(resume),
         force=force,
+        resume_or_start=resume_or_start,
+        identity=identity,
     )
+
+
+def _report(text: str) -> None:
+    """Show what a run waits for, or has done, on standard error."""
+    if not os.environ.get("TBHUB_QUIET"):
+        print(f"tbhub: {text}", file=sys.stderr, flush=True)
 
 
 def _ending(status: str) -> RunEnding:

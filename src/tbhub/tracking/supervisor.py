@@ -15,12 +15,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
 from tbhub.api.models import RunEnding
+from tbhub.publisher.restorer import Progress, RestoreError
 from tbhub.tracking.capture.capturing import Capturing
 from tbhub.tracking.capture.summary import adopted_line, has_event_files, missing_line
 from tbhub.tracking.console import Console
@@ -61,23 +62,28 @@ def supervise(
     system_metrics: bool = False,
     capture: bool = True,
     logdirs: Sequence[str] = (),
+    progress: Callable[[Progress], None] = lambda _: None,
 ) -> Outcome:
     """Runs a command to its end, and tells of it.
 
     Args:
         capture: Adopt event files that the command writes outside of the run's directory.
         logdirs: Directories to adopt from; without any they are found.
+        progress: Called with how far the restore of the run's files is, before the command.
 
     Raises:
+        RestoreError: The files of the run cannot be restored; the attempt has failed.
         OSError: The command cannot be started; the run has failed.
     """
     session = Session(lifeline.logdir)
-    if hparams:
-        session.start(hparams)
     with _signals() as received:
-        adopting = _Adopting(lifeline, logdirs) if capture else None
         adopted = left_out = ""
         try:
+            with received.ending_us():
+                lifeline.begin(progress)
+            if hparams:
+                session.start(hparams)
+            adopting = _Adopting(lifeline, logdirs) if capture else None
             try:
                 ended = _run(command, lifeline, system_metrics, received, adopting)
             finally:  # while it adopts, the spool is not removed
@@ -85,6 +91,9 @@ def supervise(
                     adopted, left_out = adopting.finish()
         except _TooEarly as early:
             ended = -early.number
+        except RestoreError:
+            lifeline.finish("failed", waits=False)
+            raise
         except OSError as error:
             session.end("failed")
             missing = isinstance(error, FileNotFoundError)

@@ -1,0 +1,467 @@
+"""Fetches what a run has published back into a directory, before the run is resumed.
+
+Checkpoints come first, the newest before the others, then logs and event files. A file is read in
+parts into a staging directory and renamed when it is whole; an interrupted restore continues with
+the bytes it has. A restored file counts as published until it is changed.
+
+What is on this machine and has not been published is never replaced without being kept: where a
+later attempt has published a file of the same name, the local one is renamed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tbhub.errors import TbhubError
+from tbhub.events.names import is_event_file, is_log
+from tbhub.events.segments import group_segments
+from tbhub.publisher.files import look_of
+from tbhub.publisher.plan import checkpoint_directory
+from tbhub.publisher.state import Grown, State
+from tbhub.storage.errors import BadName, StoreError
+from tbhub.storage.store import AppendingStore, Entry, Store
+from tbhub.storage.uri import object_name
+
+STAGING = ".tbhub-restore"  # begins as names do that are never published
+_PART = 4 << 20  # bytes that are read at a time
+_THREADS = 4  # so at most 16 MiB are in memory
+_RETRIES = 3  # for a file that is replaced while it is read
+_SAVE_INTERVAL = 2.0  # seconds
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_RANK = re.compile(r"rank[1-9]\d*")
+# Written last by Transformers; a checkpoint without it cannot be resumed from.
+_LAST_OF_TRANSFORMERS = "trainer_state.json"
+_OF_TRANSFORMERS = re.compile(
+    r"(pytorch_model|model|adapter_model|optimizer|scheduler|training_args|rng_state)[^/]*"
+)
+
+
+class RestoreError(TbhubError, OSError):
+    """The files of a run could not be restored."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a restore is.
+
+    Attributes:
+        files: How many files are restored.
+        of_files: How many there are to restore.
+        bytes: How much is restored.
+        of_bytes: How much there is to restore.
+        path: The file that was begun last.
+    """
+
+    files: int
+    of_files: int
+    bytes: int
+    of_bytes: int
+    path: str
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a restore did.
+
+    Attributes:
+        files: How many files were fetched.
+        bytes: How much that was.
+        incomplete: Checkpoint directories that were left out because files of them are missing.
+        renamed: Local files, under their new names, in whose place a later attempt's were put.
+        kept: Local files that were not replaced although the store has others.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    incomplete: tuple[str, ...] = ()
+    renamed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A file to fetch: its path in the directory, and the objects it is made of."""
+
+    path: str
+    parts: tuple[Entry, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    @property
+    def modified(self) -> float:
+        return max(part.modified for part in self.parts)
+
+    @property
+    def grows(self) -> bool:
+        return is_event_file(self.path) or is_log(self.path)
+
+
+class Restorer:
+    """Restores one directory.
+
+    Args:
+        store: Where the run's files are; the caller closes it.
+        prefix: The place of this process's files in the store.
+        directory: Where the files are restored to.
+        state: The publisher's state file of the directory.
+        without_ranks: Leave out what other processes of the job restore: ``rank1/``, ….
+        is_newest: Whether what is in the directory now was written by the newest attempt so far:
+            then it is at least as new as what the store has.
+        attempt: The attempt that wrote what is in the directory; names files that are kept aside.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        prefix: str,
+        directory: Path,
+        *,
+        state: Path,
+        without_ranks: bool = False,
+        is_newest: bool = True,
+        attempt: int = 0,
+    ) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._directory = directory
+        self._top = os.path.realpath(directory)
+        self._staging = directory / STAGING
+        self._state = State(state)
+        self._without_ranks = without_ranks
+        self._is_newest = is_newest
+        self._attempt = attempt
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._renamed: list[str] = []
+        self._kept: list[str] = []
+        self._files = self._bytes = 0
+        self._saved_at = time.monotonic()
+
+    def run(self, report: Callable[[Progress], None] = lambda _: None) -> Restored:
+        """Restore everything that is missing.
+
+        Raises:
+            RestoreError: The store does not answer, the disk is full, or a file keeps changing.
+        """
+        try:
+            found = self._list()
+            times = {path: each.modified for path, each in found.items()}
+            incomplete = incomplete_checkpoints(times)
+            wanted = [
+                found[path]
+                for path in in_order(times)
+                if checkpoint_directory(path) not in incomplete and self._is_missing(found[path])
+            ]
+            self._require_space(wanted)
+            if wanted:
+                self._fetch_all(wanted, report)
+            if self._stopped.is_set():
+                raise RestoreError("it was interrupted")
+        except StoreError as error:
+            raise RestoreError(str(error)) from error
+        finally:
+            self._state.save()
+        shutil.rmtree(self._staging, ignore_errors=True)
+        return Restored(
+            self._files,
+            self._bytes,
+            tuple(sorted(incomplete)),
+            tuple(sorted(self._renamed)),
+            tuple(sorted(self._kept)),
+        )
+
+    def stop(self) -> None:
+        """Begin nothing new; `run` returns soon."""
+        self._stopped.set()
+
+    # ------------------------------------------------------------------ what there is to do
+
+    def _list(self) -> dict[str, _Wanted]:
+        before = len(self._prefix) + 1
+        entries = {entry.path[before:]: entry for entry in self._store.list(self._prefix)}
+        if isinstance(self._store, AppendingStore):
+            grouped: Mapping[str, Iterable[str]] = {path: [path] for path in entries}
+        else:
+            grouped = group_segments(entries)
+        return {
+            path: _Wanted(path, tuple(entries[part] for part in parts))
+            for path, parts in grouped.items()
+            if self._is_wanted(path)
+        }
+
+    def _is_wanted(self, path: str) -> bool:
+        try:
+            object_name(path)
+        except BadName:
+            return False
+        first, _, rest = path.partition("/")
+        if self._without_ranks and rest and _RANK.fullmatch(first):
+            return False
+        return not any(part.startswith(".tbhub-") for part in path.split("/"))
+
+    def _is_missing(self, wanted: _Wanted) -> bool:
+        """Whether a file has to be fetched; keeps aside what would be replaced and is needed."""
+        file = self._directory / wanted.path
+        if not self._is_inside(file):
+            self._kept.append(wanted.path)
+            return False
+        try:
+            look = look_of(file.lstat())
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        if file.is_symlink() or not file.is_file():
+            self._kept.append(wanted.path)
+            return False
+        if look.size == wanted.size and look.mtime_ns == _nanoseconds(wanted.modified):
+            self._note(wanted, file)  # restored before, when the state was not saved
+            return False
+        if wanted.grows:
+            if self._continues_elsewhere(wanted, file):
+                self._set_aside(file, f"{file.stem}-{self._attempt}{file.suffix}")
+                return True
+            return self._has_less(wanted, file, look.size)
+        if self._is_newest:
+            return False
+        if self._state.whole.get(wanted.path) != look:
+            self._set_aside(file, f"{file.name}.attempt{self._attempt}")
+        return True
+
+    def _has_less(self, wanted: _Wanted, file: Path, size: int) -> bool:
+        """Whether a local file is a beginning of what is published."""
+        if size >= wanted.size:
+            return False
+        grown = self._state.grown.get(wanted.path)
+        with file.open("rb") as opened:
+            if grown is not None and grown.end == size and grown.is_of(opened.fileno()):
+                return True
+        return False
+
+    def _continues_elsewhere(self, wanted: _Wanted, file: Path) -> bool:
+        """Whether a later attempt continued a log of which a part is here alone."""
+        if self._is_newest or is_event_file(wanted.path):
+            return False
+        grown = self._state.grown.get(wanted.path)
+        return grown is None or grown.end < file.stat().st_size
+
+    def _set_aside(self, file: Path, name: str) -> None:
+        aside = file.with_name(name)
+        file.rename(aside)
+        self._renamed.append(aside.relative_to(self._directory).as_posix())
+
+    def _is_inside(self, file: Path) -> bool:
+        """Whether no link leads from the directory to another place."""
+        return f"{os.path.realpath(file.parent)}/".startswith(f"{self._top}/")
+
+    def _require_space(self, wanted: list[_Wanted]) -> None:
+        needed = sum(each.size for each in wanted)
+        if not needed:
+            return
+        free = shutil.disk_usage(self._directory).free + self._staged()
+        if free < needed:
+            raise RestoreError(
+                f"restoring the run's files takes {needed:,} bytes, and {self._directory} has "
+                f"room for {free:,}"
+            )
+
+    def _staged(self) -> int:
+        try:
+            return sum(each.stat().st_size for each in self._staging.iterdir())
+        except OSError:
+            return 0
+
+    # ------------------------------------------------------------------ fetching
+
+    def _fetch_all(self, wanted: list[_Wanted], report: Callable[[Progress], None]) -> None:
+        self._staging.mkdir(mode=0o700, parents=True, exist_ok=True)
+        of_bytes = sum(each.size for each in wanted)
+
+        def fetch(each: _Wanted) -> None:
+            self._tell(report, len(wanted), of_bytes, each.path)
+            self._fetch(each, lambda: self._tell(report, len(wanted), of_bytes, each.path))
+            with self._lock:
+                self._files += 1
+            self._tell(report, len(wanted), of_bytes, each.path)
+
+        waiting = deque(wanted)
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            while not self._stopped.is_set():
+                with self._lock:
+                    each = waiting.popleft() if waiting else None
+                if each is None:
+                    return
+                try:
+                    fetch(each)
+                except BaseException as error:
+                    errors.append(error)
+                    self._stopped.set()
+
+        # Not those of an executor, which would keep the program from ending.
+        threads = [
+            threading.Thread(target=work, name="tbhub-restore", daemon=True)
+            for _ in range(min(_THREADS, len(wanted)))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+
+    def _tell(
+        self, report: Callable[[Progress], None], files: int, of_bytes: int, path: str
+    ) -> None:
+        with self._lock:
+            report(Progress(self._files, files, self._bytes, of_bytes, path))
+
+    def _fetch(self, wanted: _Wanted, tell: Callable[[], None]) -> None:
+        file = self._directory / wanted.path
+        try:
+            for _ in range(_RETRIES):
+                staged = self._staging / _digest(wanted)
+                self._read(wanted, staged, tell)
+                if self._stopped.is_set():
+                    return
+                entry = wanted.parts[0] if wanted.grows else self._store.stat(wanted.parts[0].path)
+                if entry.version == wanted.parts[0].version:
+                    break
+                staged.unlink()
+                wanted = _Wanted(wanted.path, (entry,))
+            else:
+                raise RestoreError(f"{wanted.path} keeps changing while it is restored")
+            moment = _nanoseconds(wanted.modified)
+            os.utime(staged, ns=(moment, moment))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            staged.replace(file)
+        except OSError as error:
+            if isinstance(error, StoreError | RestoreError):
+                raise
+            if error.errno in _FULL:
+                raise RestoreError(f"the disk of {self._directory} is full") from error
+            raise RestoreError(f"cannot restore {wanted.path}: {error.strerror}") from error
+        self._note(wanted, file)
+        with self._lock:
+            is_due = time.monotonic() - self._saved_at > _SAVE_INTERVAL
+            self._saved_at = time.monotonic() if is_due else self._saved_at
+        if is_due:
+            self._state.save()
+
+    def _read(self, wanted: _Wanted, staged: Path, tell: Callable[[], None]) -> None:
+        """Read a file to its place in the staging directory, behind what is there of it."""
+        with staged.open("ab") as output:
+            position = output.tell()
+            self._count(position)
+            offset = 0
+            for part in wanted.parts:
+                while position < offset + part.size and not self._stopped.is_set():
+                    length = min(_PART, offset + part.size - position)
+                    data = self._store.read(part.path, position - offset, length)
+                    if not data:
+                        break  # shorter than it was: the version tells, or the size
+                    output.write(data)
+                    position += len(data)
+                    self._count(len(data))
+                    tell()
+                offset += part.size
+        if position != wanted.size and not self._stopped.is_set():
+            staged.unlink()
+            raise RestoreError(
+                f"{wanted.path} has {position:,} bytes in the store, and should have "
+                f"{wanted.size:,}"
+            )
+
+    def _count(self, size: int) -> None:
+        with self._lock:
+            self._bytes += size
+
+    def _note(self, wanted: _Wanted, file: Path) -> None:
+        """Record a file as published."""
+        if not wanted.grows:
+            self._state.set_whole(wanted.path, look_of(file.stat()))
+            return
+        ends, end = [], 0
+        for part in wanted.parts:
+            end += part.size
+            ends.append(end)
+        grown = Grown(wanted.path, ends=ends)
+        with file.open("rb") as opened:
+            grown.remember(opened.fileno())
+        self._state.set_grown(wanted.path, grown)
+
+
+def in_order(files: Mapping[str, float]) -> list[str]:
+    """Sort files: checkpoints and others, the newest first, those of a directory together; then
+    logs and event files.
+
+    Args:
+        files: The time of each file by its path.
+    """
+    latest: dict[str, float] = {}
+    for path, modified in files.items():
+        group = checkpoint_directory(path) or path
+        latest[group] = max(modified, latest.get(group, 0.0))
+
+    def key(path: str) -> tuple[bool, float, str, str]:
+        group = checkpoint_directory(path) or path
+        return is_event_file(path) or is_log(path), -latest[group], group, path
+
+    return sorted(files, key=key)
+
+
+def incomplete_checkpoints(files: Mapping[str, float]) -> set[str]:
+    """Return checkpoint directories, the newest of their kind, that lack files.
+
+    A worker that was killed may have published a part of its last checkpoint only. It shows by what
+    the other checkpoints have, and by what Transformers writes last.
+
+    Args:
+        files: The time of each file by its path.
+    """
+    found: dict[str, set[str]] = {}
+    latest: dict[str, float] = {}
+    for path, modified in files.items():
+        if (directory := checkpoint_directory(path)) is not None:
+            found.setdefault(directory, set()).add(_numberless(path[len(directory) + 1 :]))
+            latest[directory] = max(modified, latest.get(directory, 0.0))
+    kinds: dict[str, list[str]] = {}
+    for directory in found:
+        kinds.setdefault(_numberless(directory), []).append(directory)
+    incomplete = set()
+    for siblings in kinds.values():
+        newest = max(siblings, key=lambda directory: (latest[directory], directory))
+        others = [found[each] for each in siblings if each != newest]
+        required = set.intersection(*others) if others else set()
+        is_of_transformers = any(map(_OF_TRANSFORMERS.fullmatch, found[newest]))
+        if is_of_transformers and os.path.basename(newest).startswith("checkpoint-"):
+            required = required | {_LAST_OF_TRANSFORMERS}
+        if required - found[newest]:
+            incomplete.add(newest)
+    return incomplete
+
+
+def _numberless(text: str) -> str:
+    return re.sub(r"\d+", "#", text)
+
+
+def _digest(wanted: _Wanted) -> str:
+    """Return the name of a staged file: another one for another version of the file."""
+    versions = "" if wanted.grows else wanted.parts[0].version
+    text = f"{wanted.path}\0{versions}\0{wanted.size}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int(seconds * 1000) * 1_000_000

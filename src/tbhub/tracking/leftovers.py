@@ -1,0 +1,116 @@
+"""What earlier attempts of a run have left in this machine's spool.
+
+The newest of it is adopted: the directory, and what is known to be published of it, become those of
+the new attempt, which publishes the rest. So the files are there at once, and nothing is sent
+twice. What is older is published with the rights of the new attempt, as what it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from tbhub.errors import TbhubError
+from tbhub.publisher.spool import (
+    Spool,
+    SpoolTakenError,
+    all_spools,
+    find_spool,
+    publish_now,
+    redirect,
+    remove_published,
+)
+from tbhub.tracking.owed import Known, read_known, write_known
+
+_AGENT_TIMEOUT = 10.0  # seconds for an agent that has outlived its program to let go
+_AGENT_INTERVAL = 0.1
+_PUBLISH_TIMEOUT = 60.0  # seconds for each older spool; `tbhub sync` publishes what is left
+
+
+class Leftover(NamedTuple):
+    """A spool that an earlier attempt has left."""
+
+    spool: Spool
+    attempt: int
+
+
+class Adopted(NamedTuple):
+    """A spool that has become the new attempt's.
+
+    Attributes:
+        lock: The descriptor that keeps the spool from being removed.
+        attempt: The attempt that wrote what is there.
+    """
+
+    spool: Spool
+    lock: int
+    attempt: int
+
+
+def leftovers_of(run: int, attempt: int, url: str, rank: int) -> list[Leftover]:
+    """List what earlier attempts of a run, and this one, have left here; the newest first."""
+    found = []
+    for spool in all_spools():
+        known = read_known(spool)
+        if known is None or spool.rank != rank or spool.is_fenced:
+            continue
+        if (known.run, known.url) == (run, url) and known.attempt <= attempt:
+            found.append(Leftover(spool, known.attempt))
+    return sorted(found, key=lambda each: each.attempt, reverse=True)
+
+
+def adopt(left: Leftover, known: Known, uri: str, *, exclude: tuple[str, ...]) -> Adopted | None:
+    """Make a spool that of the new attempt; None if a process still uses it."""
+    deadline = time.monotonic() + _AGENT_TIMEOUT
+    while not left.spool.is_held():
+        try:
+            with left.spool.taken():
+                if find_spool(left.spool.path) is None or left.spool.is_held():
+                    return None
+                lock = left.spool.hold()
+                spool = redirect(replace(left.spool, exclude=exclude), uri)
+                write_known(spool, known)
+                return Adopted(spool, lock, left.attempt)
+        except SpoolTakenError:
+            if time.monotonic() >= deadline:
+                return None
+            left.spool.want()
+            time.sleep(_AGENT_INTERVAL)
+        except OSError:  # all of it was published, and it is being removed
+            return None
+    return None
+
+
+def is_adoptable(left: Leftover, logdir: Path | None) -> bool:
+    """Whether the files of a spool are where the new attempt is to write."""
+    return left.spool.is_own if logdir is None else left.spool.directory == logdir.absolute()
+
+
+def publish_late(
+    left: Leftover,
+    newest: int,
+    credentials: Callable[[int], dict[str, str] | None],
+    report: Callable[[str], None],
+) -> None:
+    """Publish what an older attempt has left, as far as that is possible now."""
+    spool = left.spool
+    if spool.is_held():
+        return
+    late = left.attempt if left.attempt < newest else 0
+    try:
+        rest = publish_now(spool, credentials(newest), timeout=_PUBLISH_TIMEOUT, late_attempt=late)
+    except SpoolTakenError:
+        return
+    except TbhubError as error:
+        report(
+            f"what attempt {left.attempt} has left in {spool.directory} waits for `tbhub sync`"
+            f": {error}"
+        )
+        return
+    if rest.files or rest.refused:
+        report(f"something of attempt {left.attempt} stays in {spool.directory}; see `tbhub sync`")
+    else:
+        remove_published(spool)
