@@ -261,3 +261,56 @@ def test_the_console_log_is_read_from_its_end(hub: HubProcess) -> None:
     assert found["offset"] + len(found["text"]) == found["size"] == len(text)
     assert hub.json("GET", f"{log}?tail=0")["text"] == ""
     assert hub.json("GET", f"{log}?tail=100000")["text"] == text
+
+
+def test_a_job_resumes_or_starts_its_run(hub: HubProcess) -> None:
+    job = {"resume_or_start": True, "identity": "slurm-c-7", "key": "start-1"}
+    first = start(hub, **job)
+    assert (first["attempt"], first["run"]["name"]) == (1, f"run{first['run']['id']}")
+    assert start(hub, **job)["attempt"] == 1  # another process of the same start, or a repetition
+    code, text = refused(hub, **{**job, "key": "start-2"})
+    assert (code, "is running: attempt 1" in text) == (409, True)
+    run = first["run"]["id"]
+    assert say(hub, run, "finish", attempt=1, status="finished")[0] == 200
+    second = start(hub, **{**job, "key": "start-2"})
+    assert (second["run"]["id"], second["attempt"], second["run"]["status"]) == (run, 2, "running")
+    other = start(hub, **{**job, "identity": "slurm-c-8", "key": "start-3"})
+    assert other["run"]["id"] != run
+
+
+def test_a_job_is_known_by_the_name_of_its_run(hub: HubProcess) -> None:
+    run = start(hub, name="mine")["run"]["id"]
+    assert say(hub, run, "finish", attempt=1, status="killed")[0] == 200
+    found = start(hub, name="mine", resume_or_start=True, key="k")
+    assert (found["run"]["id"], found["attempt"]) == (run, 2)
+    assert start(hub, name="new", resume_or_start=True, key="l")["attempt"] == 1
+    assert refused(hub, resume_or_start=True, key="m")[0] == 422
+    assert refused(hub, resume_or_start=True, name="mine", resume="mine")[0] == 422
+
+
+def test_jobs_that_start_at_the_same_moment_become_one_run(hub: HubProcess) -> None:
+    together = threading.Barrier(8)
+
+    def ask(number: int) -> tuple[int, int]:
+        together.wait()
+        new = {"name": "same", "resume_or_start": True, "key": f"process-{number}"}
+        answer = hub.ask("POST", "/api/v1/runs", json=new)
+        return answer.status_code, answer.json().get("attempt", 0)
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = sorted(threads.map(ask, range(8)))
+    assert answers == [(answers[0][0], 1), *[(409, 0)] * 7]
+    assert len(hub.json("GET", "/api/v1/runs")["runs"]) == 1
+
+
+def test_an_attempt_that_is_known_to_have_ended_is_not_waited_for(hub: HubProcess) -> None:
+    worker = {"host": "box", "pid": 7}
+    start(hub, name="mine", machine="box", details={"worker": worker})
+    answer = hub.ask("POST", "/api/v1/runs", json={"resume": "mine"})
+    details = answer.json()["error"]["details"]
+    assert (answer.status_code, details["attempt"], details["worker"]) == (409, 1, worker)
+    assert refused(hub, resume="mine", ended_attempt=2)[0] == 409
+    assert start(hub, resume="mine", ended_attempt=1)["attempt"] == 2
+    # What was known of the first process says nothing of the second.
+    answer = hub.ask("POST", "/api/v1/runs", json={"resume": "mine", "ended_attempt": 1})
+    assert answer.json()["error"]["details"]["worker"] is None

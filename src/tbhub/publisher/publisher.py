@@ -471,7 +471,12 @@ class Publisher:
     def _publish_whole(self, path: str) -> None:
         file = self._directory / path
         if self._late_attempt and path in (self._listing or ()):
-            self._refuse(path, "a newer attempt of the run has it, too, and replaces it")
+            look = look_of(file.stat())
+            if self._is_in_store(path, file, look):
+                self._state.set_whole(path, look)
+                self._settle(path, look)
+            else:
+                self._refuse(path, "a newer attempt of the run has written its own")
             return
         with self._source(path) as source:
             look = look_of(source.status)
@@ -483,6 +488,17 @@ class Publisher:
             self._seen.pop(path, None)
         if look_of(file.stat()) == look:
             self._settle(path, look)
+
+    def _is_in_store(self, path: str, file: Path, look: Look) -> bool:
+        """Whether the store has the same bytes under a file's name."""
+        if (self._listing or {}).get(path) != look.size:
+            return False
+        with file.open("rb") as opened:
+            for start in range(0, look.size, plan.CHUNK):
+                data = opened.read(plan.CHUNK)
+                if data != self._store.read(self._place(path), start, len(data)):
+                    return False
+        return True
 
     # ------------------------------------------------------------------ files that only grow
 
@@ -608,6 +624,8 @@ class Publisher:
             if name != path and (name in self._earlier or not (self._directory / name).exists())
         ]
         perhaps, behind = plan.names_behind(path, others)
+        if self._late_attempt or path in self._earlier:
+            behind = path  # others may have come later
         for name in perhaps:
             grown = Grown(name)
             if self._recognise(grown, listing, descriptor) and grown.ends:

@@ -39,11 +39,10 @@ _RETRIES = 3  # for a file that is replaced while it is read
 _SAVE_INTERVAL = 2.0  # seconds
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _RANK = re.compile(r"rank[1-9]\d*")
-# Written last by Transformers; a checkpoint without it cannot be resumed from.
-_LAST_OF_TRANSFORMERS = "trainer_state.json"
-_OF_TRANSFORMERS = re.compile(
-    r"(pytorch_model|model|adapter_model|optimizer|scheduler|training_args|rng_state)[^/]*"
-)
+# Written last by the Trainer of Transformers, which cannot resume without it; and what shows that a
+# checkpoint is one of that Trainer.
+_LAST_OF_TRAINER = "trainer_state.json"
+_OF_TRAINER = re.compile(r"training_args\.bin|optimizer\.pt|scheduler\.pt|rng_state\S*\.pth")
 
 
 class RestoreError(TbhubError, OSError):
@@ -425,7 +424,7 @@ def incomplete_checkpoints(files: Mapping[str, float]) -> set[str]:
     """Return checkpoint directories, the newest of their kind, that lack files.
 
     A worker that was killed may have published a part of its last checkpoint only. It shows by what
-    the other checkpoints have, and by what Transformers writes last.
+    the other checkpoints have, and by what the Trainer of Transformers writes last.
 
     Args:
         files: The time of each file by its path.
@@ -444,9 +443,8 @@ def incomplete_checkpoints(files: Mapping[str, float]) -> set[str]:
         newest = max(siblings, key=lambda directory: (latest[directory], directory))
         others = [found[each] for each in siblings if each != newest]
         required = set.intersection(*others) if others else set()
-        is_of_transformers = any(map(_OF_TRANSFORMERS.fullmatch, found[newest]))
-        if is_of_transformers and os.path.basename(newest).startswith("checkpoint-"):
-            required = required | {_LAST_OF_TRANSFORMERS}
+        if any(map(_OF_TRAINER.fullmatch, found[newest])):
+            required = required | {_LAST_OF_TRAINER}
         if required - found[newest]:
             incomplete.add(newest)
     return incomplete

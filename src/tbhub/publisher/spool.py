@@ -133,9 +133,7 @@ class Spool:
     def note_earlier(self) -> None:
         """Record that the event files there now were written by earlier attempts."""
         found = [
-            path
-            for path, _ in files_below(self.directory, self.exclude)
-            if is_event_file(path)
+            path for path, _ in files_below(self.directory, self.exclude) if is_event_file(path)
         ]
         if found:
             unfinished = self.path / f"{_EARLIER}.tmp"

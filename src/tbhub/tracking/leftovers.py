@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tbhub.errors import TbhubError
+from tbhub.publisher.exclusion import checked_patterns, patterns_of_environment
 from tbhub.publisher.spool import (
     Spool,
     SpoolTakenError,
@@ -71,7 +72,8 @@ def adopt(left: Leftover, known: Known, uri: str, *, exclude: tuple[str, ...]) -
                 if find_spool(left.spool.path) is None or left.spool.is_held():
                     return None
                 lock = left.spool.hold()
-                spool = redirect(replace(left.spool, exclude=exclude), uri)
+                patterns = checked_patterns([*exclude, *patterns_of_environment()])
+                spool = redirect(replace(left.spool, exclude=patterns), uri)
                 write_known(spool, known)
                 return Adopted(spool, lock, left.attempt)
         except SpoolTakenError:

@@ -1,0 +1,294 @@
+"""What was published comes back: whole, in order, once, and counts as published."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from publisher.conftest import Place
+from tbhub import SummaryWriter
+from tbhub.publisher.publisher import Publisher
+from tbhub.publisher.restorer import (
+    STAGING,
+    Progress,
+    RestoreError,
+    Restorer,
+    in_order,
+    incomplete_checkpoints,
+)
+from tbhub.storage.errors import Unreachable
+from tbhub.storage.open import open_store
+from tbhub.storage.store import Store
+
+
+class Machine:
+    """A directory that is published, on a machine of its own."""
+
+    def __init__(self, top: Path, store: Store, prefix: str) -> None:
+        self.directory = top / "files"
+        self.directory.mkdir(parents=True)
+        self.state = top / "state.json"
+        self.store = store
+        self.prefix = prefix
+
+    def write(self, path: str, data: bytes) -> Path:
+        file = self.directory / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+        return file
+
+    def publish(self) -> int:
+        """Publish everything; how many bytes that took."""
+        publisher = Publisher(
+            self.directory, self.store, self.prefix, state=self.state, include_checkpoints=True
+        )
+        left = publisher.publish()
+        assert not left.files, left
+        return publisher.progress.sent
+
+    def restorer(self, **options: object) -> Restorer:
+        return Restorer(self.store, self.prefix, self.directory, state=self.state, **options)  # type: ignore[arg-type]
+
+    def files(self) -> dict[str, bytes]:
+        return {
+            path.relative_to(self.directory).as_posix(): path.read_bytes()
+            for path in self.directory.rglob("*")
+            if path.is_file()
+        }
+
+
+@pytest.fixture(params=["local", "s3"])
+def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], Machine]]:
+    """Machines that publish to one place: a directory that grows, and a bucket of segments."""
+    if request.param == "local":
+        store, prefix = open_store(str(tmp_path / "store"))
+    else:
+        s3: Callable[..., Place] = request.getfixturevalue("s3")
+        store, prefix = s3().open()
+    yield lambda name: Machine(tmp_path / name, store, prefix)
+    store.close()
+
+
+def log(machine: Machine, first: int, last: int) -> None:
+    with SummaryWriter(machine.directory) as writer:
+        for step in range(first, last):
+            writer.add_scalar("loss", float(step), step)
+
+
+def test_another_machine_has_the_same_files(machines: Callable[[str], Machine]) -> None:
+    first, second = machines("first"), machines("second")
+    log(first, 0, 100)
+    first.write("console.log", b"line\n")
+    first.write("checkpoint-10/model.bin", os.urandom(9 << 20))
+    first.write("empty", b"")
+    first.publish()
+    done = second.restorer().run()
+    assert second.files() == first.files()
+    assert (done.files, done.bytes) == (4, sum(map(len, first.files().values())))
+    assert second.publish() == 0
+    assert second.restorer().run().files == 0
+    # Trainers find their last checkpoint by its time.
+    names = [entry.path for entry in first.store.list(first.prefix)]
+    assert all(".again" not in name for name in names)
+    entry = first.store.stat(f"{first.prefix}/checkpoint-10/model.bin")
+    restored = second.directory / "checkpoint-10/model.bin"
+    assert abs(restored.stat().st_mtime - entry.modified) < 0.01
+
+
+def test_what_is_changed_after_the_restore_is_published(
+    machines: Callable[[str], Machine],
+) -> None:
+    first, second, third = machines("first"), machines("second"), machines("third")
+    first.write("last.pt", b"one")
+    first.write("console.log", b"one\n")
+    log(first, 0, 5)
+    first.publish()
+    second.restorer().run()
+    second.write("last.pt", b"two")
+    with (second.directory / "console.log").open("ab") as file:
+        file.write(b"two\n")
+    second.publish()
+    third.restorer().run()
+    assert third.files()["last.pt"] == b"two"
+    assert third.files()["console.log"] == b"one\ntwo\n"
+    assert len(third.files()) == 3
+
+
+def test_an_interrupted_restore_continues(machines: Callable[[str], Machine]) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("large.bin", os.urandom(13 << 20))
+    first.publish()
+    restorer = second.restorer()
+
+    def interrupt(progress: Progress) -> None:
+        if progress.bytes:
+            restorer.stop()
+
+    with pytest.raises(RestoreError, match="interrupted"):
+        restorer.run(interrupt)
+    assert second.directory.joinpath("large.bin").exists() is False
+    (staged,) = (second.directory / STAGING).iterdir()
+    before = second.store.meter.reading().bytes_read
+    had = staged.stat().st_size
+    assert 0 < had < 13 << 20
+    second.restorer().run()
+    assert second.store.meter.reading().bytes_read - before <= (13 << 20) - had
+    assert second.files() == first.files()
+
+
+def test_a_later_attempt_elsewhere_has_the_newer_checkpoint(
+    machines: Callable[[str], Machine],
+) -> None:
+    """The first machine was preempted with something unpublished; then it is its turn again."""
+    first, second = machines("first"), machines("second")
+    first.write("last.pt", b"one")
+    first.write("console.log", b"one\n")
+    first.write("same", b"same")
+    first.publish()
+    second.restorer().run()
+    second.write("last.pt", b"two")
+    with (second.directory / "console.log").open("ab") as file:
+        file.write(b"two\n")
+    second.publish()
+    first.write("last.pt", b"lost otherwise")
+    with (first.directory / "console.log").open("ab") as file:
+        file.write(b"lost otherwise\n")
+    first.write("alone", b"alone")
+    done = first.restorer(is_newest=False, attempt=1).run()
+    assert done.renamed == ("console-1.log", "last.pt.attempt1")
+    assert first.files() == {
+        "last.pt": b"two",
+        "last.pt.attempt1": b"lost otherwise",
+        "console.log": b"one\ntwo\n",
+        "console-1.log": b"one\nlost otherwise\n",
+        "same": b"same",
+        "alone": b"alone",
+    }
+
+
+def test_what_is_here_alone_is_kept(machines: Callable[[str], Machine]) -> None:
+    first = machines("first")
+    first.write("last.pt", b"one")
+    first.publish()
+    first.write("last.pt", b"newer, not published")
+    assert first.restorer().run().files == 0
+    assert first.files() == {"last.pt": b"newer, not published"}
+
+
+def test_links_are_not_followed_out_of_the_directory(
+    machines: Callable[[str], Machine], tmp_path: Path
+) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("out/file", b"x")
+    first.write("link", b"x")
+    first.publish()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (second.directory / "out").symlink_to(outside)
+    (second.directory / "link").symlink_to(outside / "target")
+    assert second.restorer().run().kept == ("link", "out/file")
+    assert list(outside.iterdir()) == []
+
+
+def test_ranks_restore_what_is_theirs(machines: Callable[[str], Machine]) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("a", b"0")
+    first.write("rank1/a", b"1")
+    first.publish()
+    second.restorer(without_ranks=True).run()
+    assert second.files() == {"a": b"0"}
+
+
+def test_a_disk_that_is_too_small_is_told_before(
+    machines: Callable[[str], Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("a", b"x" * 1000)
+    first.publish()
+    usage = shutil.disk_usage(second.directory)._replace(free=999)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(RestoreError, match="takes 1,000 bytes"):
+        second.restorer().run()
+    assert second.files() == {}
+
+
+def test_a_store_that_does_not_answer(
+    machines: Callable[[str], Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("a", b"x")
+    first.publish()
+
+    def fail(*_: object) -> bytes:
+        raise Unreachable("read", "place", "no answer")
+
+    monkeypatch.setattr(second.store, "read", fail)
+    with pytest.raises(RestoreError, match="no answer"):
+        second.restorer().run()
+
+
+def test_the_newest_checkpoint_comes_first_and_its_files_together() -> None:
+    times = {
+        "events.out.tfevents.1": 9.0,
+        "console.log": 9.0,
+        "checkpoint-1/a": 1.0,
+        "checkpoint-1/b": 5.0,
+        "old.pt": 2.0,
+        "checkpoint-2/a": 3.0,
+        "checkpoint-2/b": 6.0,
+    }
+    expected = ["checkpoint-2/a", "checkpoint-2/b", "checkpoint-1/a", "checkpoint-1/b", "old.pt"]
+    assert in_order(times) == [*expected, "console.log", "events.out.tfevents.1"]
+
+
+@pytest.mark.parametrize(
+    ("files", "incomplete"),
+    [
+        ({"checkpoint-1/a": 1, "checkpoint-1/b": 1, "checkpoint-2/a": 2}, {"checkpoint-2"}),
+        ({"checkpoint-1/a": 1, "checkpoint-2/a": 2, "checkpoint-2/b": 2}, set()),
+        ({"checkpoint-1/shard-1-of-2": 1, "checkpoint-2/shard-2-of-2": 2}, set()),
+        ({"checkpoint-5/training_args.bin": 1}, {"checkpoint-5"}),
+        ({"checkpoint-5/optimizer.pt": 1, "checkpoint-5/trainer_state.json": 1}, set()),
+        ({"checkpoint-5/model.safetensors": 1, "checkpoint-5/config.json": 1}, set()),
+        ({"x/step_1/a": 1, "x/step_1/b": 1, "x/step_2/b": 2, "y/step_3/a": 3}, {"x/step_2"}),
+        ({"version_0/a": 1, "version_0/b": 1, "version_1/a": 2}, set()),
+        ({"last.pt": 1}, set()),
+    ],
+)
+def test_checkpoints_of_which_files_are_missing(
+    files: dict[str, float], incomplete: set[str]
+) -> None:
+    assert incomplete_checkpoints(files) == incomplete
+
+
+def test_the_last_file_of_a_checkpoint_is_published_last(
+    machines: Callable[[str], Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is killed in between leaves a checkpoint that is known to be incomplete."""
+    first, second = machines("first"), machines("second")
+    for number, name in enumerate(["model.bin", "optimizer.bin", "state.json"]):
+        for directory in ("checkpoint-1", "checkpoint-2"):
+            file = first.write(f"{directory}/{name}", b"x" * 10)
+            os.utime(file, ns=(number, number))
+    put = first.store.put
+
+    def broken(path: str, data: bytes | Path) -> str:
+        if path.endswith("checkpoint-2/model.bin"):
+            raise Unreachable("write", path, "no answer")
+        return put(path, data)
+
+    monkeypatch.setattr(first.store, "put", broken)
+    publisher = Publisher(
+        first.directory, first.store, first.prefix, state=first.state, include_checkpoints=True
+    )
+    publisher.publish()
+    names = {entry.path.rpartition(first.prefix)[2] for entry in first.store.list(first.prefix)}
+    assert "/checkpoint-2/state.json" not in names
+    monkeypatch.undo()
+    first.publish()
+    second.restorer().run()
+    assert second.files() == first.files()
