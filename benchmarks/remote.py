@@ -42,14 +42,12 @@ _GROWTHS = 20
 def upload(directory: Path, prefix: str) -> str:
     """A directory, put into the bucket; its URI."""
     from tbhub.storage.open import open_store
-    from tbhub.storage.source import FileSource
 
     uri = f"s3://{BUCKET}/{prefix}"
     store, path = open_store(uri)
     for file in sorted(directory.rglob("*")):
         if file.is_file():
-            with FileSource(file) as source:
-                store.put(f"{path}/{file.relative_to(directory)}", source)
+            store.put(f"{path}/{file.relative_to(directory)}", file.read_bytes())
     store.close()
     return uri
 

@@ -27,7 +27,7 @@ class Uploads:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._store = LocalStore(directory, durable=True)
+        self._store = LocalStore(directory)
         self._lock = threading.Lock()
         self._expired_at = 0.0
         self._completed: OrderedDict[str, tuple[str, str]] = OrderedDict()
@@ -48,10 +48,15 @@ class Uploads:
         if not offset:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.expire()
+        name = _name(run, upload)
         try:
-            return self._store.append(_name(run, upload), offset, data)
+            size = self._store.append(name, offset, data)
         except errors.WrongOffset as error:
             raise WrongOffset(f"the upload has {error.size} bytes", size=error.size) from None
+        # Not the directory: an upload that has lost its name in a crash begins anew.
+        with (self._directory / name).open("rb") as file:
+            os.fdatasync(file.fileno())
+        return size
 
     def complete(self, run: int, upload: str, size: int, store: LocalStore, path: str) -> str:
         """Move an upload that has all its parts to its place in a store; return its version.

@@ -716,13 +716,21 @@ export interface paths {
         get: operations["read_file_api_v1_runs__run__files__path__get"];
         /**
          * Write File
-         * @description Appends to a file, at most 16 MiB, or replaces it; the answer comes when the disk has it.
+         * @description Append to a file, at most 16 MiB, or replace it; the answer comes when the disk has it.
+         *
+         *     With `upload` the bytes are a part of a file that takes the place of this one later, by POST.
          */
         put: operations["write_file_api_v1_runs__run__files__path__put"];
-        post?: never;
+        /**
+         * Complete Upload
+         * @description Replace a file by an upload that has all its parts.
+         */
+        post: operations["complete_upload_api_v1_runs__run__files__path__post"];
         /**
          * Delete File
-         * @description Deletes a file that the hub keeps; there need not be one.
+         * @description Delete a file that the hub keeps; there need not be one.
+         *
+         *     With `upload` the file stays, and the parts that were uploaded to replace it are deleted.
          */
         delete: operations["delete_file_api_v1_runs__run__files__path__delete"];
         options?: never;
@@ -6631,6 +6639,8 @@ export interface operations {
                 offset?: number | null;
                 /** @description Replaces the file. */
                 whole?: boolean;
+                /** @description An upload in parts, as its client names it. */
+                upload?: string;
                 /** @description Of the worker that writes; older ones are refused. */
                 attempt?: number | null;
             };
@@ -6744,9 +6754,124 @@ export interface operations {
             };
         };
     };
+    complete_upload_api_v1_runs__run__files__path__post: {
+        parameters: {
+            query: {
+                /** @description The upload. */
+                upload: string;
+                /** @description Bytes of all parts together. */
+                size: number;
+                /** @description Of the worker that writes; older ones are refused. */
+                attempt?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description Its number. */
+                run: number;
+                /** @description Below the run. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
+                };
+            };
+            /** @description Nobody is logged in, or the token is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description Known to exist, but not for this role; what may not even be seen is `NotFound`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description No such board, run, user, …, or none that the caller may see. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description It is there already, or is not in a state in which this can be done. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description The file is there already, or is another version than the one that was to be replaced. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description The request's body is larger than is taken. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description The request cannot be understood; for a selector, `details["position"]` says where. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description For now it cannot be done: the database or a host does not answer, or there is too much to */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description The disk that the hub keeps files on is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+        };
+    };
     delete_file_api_v1_runs__run__files__path__delete: {
         parameters: {
             query?: {
+                /** @description An upload in parts, as its client names it. */
+                upload?: string;
                 /** @description Of the worker that writes; older ones are refused. */
                 attempt?: number | null;
             };
