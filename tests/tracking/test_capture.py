@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +19,24 @@ from support.hub import HubProcess, eventually
 from tbhub.publisher.spool import all_spools
 from tracking.test_command import known, python, run, start
 
+Begin = Callable[..., subprocess.Popen[str]]
+
+# Five points by torch's writer, which opens its file only to append to it.
 TORCH = """
+import sys
 from torch.utils.tensorboard import SummaryWriter
-writer = SummaryWriter({directory})
+writer = SummaryWriter(*sys.argv[1:])
 for step in range(5):
     writer.add_scalar("loss", 1 / (step + 1), step)
 writer.close()
 """
+# tensorboardX keeps its file open, and does not name its process.
 TENSORBOARDX = TORCH.replace("torch.utils.tensorboard", "tensorboardX")
-WAIT = """
-writer.flush()
-print("ready", flush=True)
-import sys
-sys.stdin.readline()
-"""
-# Logs a point, waits for a line on stdin, and logs another.
+# One point; and after a line on stdin another.
 SLOW = """
 import sys
-from tensorboardX import SummaryWriter
-writer = SummaryWriter(sys.argv[1])
+from {writer} import SummaryWriter
+writer = SummaryWriter(sys.argv[1], flush_secs=1)
 writer.add_scalar(sys.argv[2], 1, 1)
 writer.flush()
 print("ready", flush=True)
@@ -44,10 +44,13 @@ sys.stdin.readline()
 writer.add_scalar(sys.argv[2], 2, 2)
 writer.close()
 """
+WAIT = "print('ready', flush=True); sys.stdin.readline()"
+SLOW_TORCH = SLOW.format(writer="torch.utils.tensorboard")
+SLOW_X = SLOW.format(writer="tensorboardX")
 
 
 @pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stands for /tmp/tensorboard; temporary files are the test's own as well."""
     place = tmp_path / "tensorboard"
     monkeypatch.setenv("TBHUB_CAPTURE_DIRS", str(place))
@@ -57,11 +60,266 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-@pytest.mark.parametrize("code", [TORCH, TENSORBOARDX], ids=["torch", "tensorboardX"])
-def test_default_directory_of_a_writer_is_adopted(hub: HubProcess, code: str) -> None:
-    done = run("run", *python(code.format(directory="")))
+@pytest.fixture
+def begin() -> Iterator[Begin]:
+    """Start `tbhub run` with a command that prints "ready" and then reads a line from stdin."""
+    with ExitStack() as started:
+
+        def begin(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+            process = start("run", *arguments, stdin=subprocess.PIPE, **options)
+            started.enter_context(process)
+            started.callback(process.kill)
+            return process
+
+        yield begin
+
+
+def kept() -> dict[str, dict[str, list[int]]]:
+    """The steps of what the only run on this machine has logged, by directory and tag."""
+    (spool,) = all_spools()
+    return steps_of(spool.directory)
+
+
+def steps_of(directory: Path) -> dict[str, dict[str, list[int]]]:
+    return {
+        name: {tag: column.steps.tolist() for tag, column in logged.scalars.items()}
+        for name, logged in tbhub.load(directory).items()
+    }
+
+
+def offline(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    done = run("run", "--offline", *arguments, **options)
     assert done.returncode == 0, done.stderr
-    assert "adopted 1 event file from runs/" in done.stderr
-    eventually(lambda: known(hub)["metrics"].get("loss", {}).get("count") == 5)
+    return done
+
+
+def await_ready(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """Have a slow command log its last point. Return what `tbhub run` said."""
+    _, said = process.communicate("go\n", timeout=90)
+    assert process.returncode == 0, said
+    return said
+
+
+@pytest.mark.parametrize("code", [TORCH, TENSORBOARDX], ids=["torch", "tensorboardX"])
+def test_default_directory_of_a_writer_is_adopted(code: str) -> None:
+    done = offline(*python(code))
+    assert "tbhub: adopted 1 event file from runs/" in done.stderr
+    assert "hint" not in done.stderr
+    assert kept() == {".": {"loss": [0, 1, 2, 3, 4]}}
     assert len(list(Path("runs").rglob("*tfevents*"))) == 1
+
+
+def test_adopted_metrics_are_in_the_catalog_while_the_command_runs(
+    begin: Begin, hub: HubProcess
+) -> None:
+    process = begin(*python(SLOW_TORCH, "runs/a", "loss"))
+    await_ready(process)
+    eventually(lambda: known(hub)["metrics"].get("loss", {}).get("count") == 1)
+    assert known(hub)["status"] == "running"
+    said = finish(process)
+    assert "adopted 1 event file from runs/a" in said
+    eventually(lambda: known(hub)["metrics"]["loss"]["count"] == 2)
     assert all_spools() == []
+    assert len(list(Path("runs/a").iterdir())) == 1
+
+
+def test_known_places_and_temporary_directories_are_searched(begin: Begin, place: Path) -> None:
+    code = f"""
+import sys, tempfile
+from tensorboardX import SummaryWriter as X
+from torch.utils.tensorboard import SummaryWriter as Torch
+with X({str(place)!r}) as writer:
+    writer.add_scalar("known", 1, 1)
+with tempfile.TemporaryDirectory() as directory, Torch(directory + "/model") as writer:
+    writer.add_scalar("temporary", 1, 1)
+    writer.flush()
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+    process = begin("--offline", *python(code))
+    await_ready(process)
+    eventually(lambda: {".", "model"} <= set(kept()))
+    finish(process)
+    assert kept() == {".": {"known": [1]}, "model": {"temporary": [1]}}
+
+
+def test_a_file_that_is_open_is_found_anywhere_and_kept_when_deleted(
+    begin: Begin, tmp_path: Path
+) -> None:
+    """As the model directory of an Estimator that is removed at the end."""
+    code = SLOW_X + "\nimport shutil; shutil.rmtree(sys.argv[1])"
+    process = begin(
+        "--offline",
+        "--",
+        "sh",
+        "-c",
+        f"cd / && exec {sys.executable} -c '{code}' $0/far/away/model loss",
+        tmp_path,
+    )
+    await_ready(process)
+    eventually(lambda: kept() == {".": {"loss": [1]}})
+    finish(process)
+    assert kept() == {".": {"loss": [1, 2]}}
+    assert not (tmp_path / "far" / "away" / "model").exists()
+
+
+def test_daemonised_processes_of_a_script_count(begin: Begin, tmp_path: Path) -> None:
+    Path("train.sh").write_text(
+        f"setsid -f {sys.executable} -c '{SLOW_X}' {tmp_path}/far/daemon loss <&0\n"
+        "while kill -0 $PPID && ! [ -e done ]; do sleep 0.1; done\n"
+    )
+    process = begin("--offline", "--", "sh", "train.sh")
+    await_ready(process)
+    eventually(lambda: kept() == {".": {"loss": [1]}})
+    Path("done").touch()
+    said = finish(process)
+    assert kept()["."]["loss"][0] == 1
+    assert "adopted 1 event file from" in said
+
+
+def test_two_runs_in_one_directory_adopt_their_own(begin: Begin, elsewhere: Path) -> None:
+    codes = {"a": SLOW_TORCH, "b": SLOW_X}
+    both = {
+        name: begin(
+            "--offline",
+            *python(code, f"runs/{name}", name),
+            env={**os.environ, "TBHUB_SPOOL_DIR": str(elsewhere.parent / name)},
+        )
+        for name, code in codes.items()
+    }
+    for process in both.values():
+        await_ready(process)
+    for name, process in both.items():
+        said = finish(process)
+        assert f"adopted 1 event file from runs/{name}\n" in said
+        assert "not adopted" not in said
+        (spool,) = (elsewhere.parent / name).iterdir()
+        assert steps_of(spool / "files") == {".": {name: [1, 2]}}
+
+
+def test_older_files_are_not_adopted(begin: Begin) -> None:
+    subprocess.run([sys.executable, "-c", TENSORBOARDX, "runs/a"], check=True)
+    (old,) = Path("runs/a").iterdir()
+    code = TORCH + f"file = open({str(old)!r}, 'ab'); file.write(b'more'); file.flush()\n"
+    process = begin("--offline", *python(code + WAIT, "runs/a"))
+    await_ready(process)
+    (spool,) = all_spools()
+    eventually(lambda: list(spool.directory.glob("*tfevents*")))
+    said = finish(process)
+    assert kept() == {".": {"loss": [0, 1, 2, 3, 4]}}
+    assert [file.name for file in spool.directory.glob("*tfevents*")] != [old.name]
+    assert said.splitlines()[-1] == (
+        f"tbhub: not adopted: {old} (it was begun before the start, by an earlier run)"
+    )
+
+
+def test_sub_directories_stay_apart() -> None:
+    code = """
+from torch.utils.tensorboard import SummaryWriter
+for name in ("logs/train", "logs/validation", "others/train"):
+    with SummaryWriter(name) as writer:
+        writer.add_scalar("loss", 1, 1)
+with SummaryWriter("logs/train") as writer:
+    writer.add_hparams({"lr": 0.1}, {"accuracy": 1.0}, run_name="tried")
+"""
+    offline(*python(code))
+    assert set(kept()) == {
+        "logs/train",
+        "logs/train/tried",
+        "logs/validation",
+        "others/train",
+    }
+
+
+def test_named_directories_are_the_only_ones() -> None:
+    code = TENSORBOARDX.replace("*sys.argv[1:]", "sys.argv[1]")
+    done = offline("--logdir", "wanted", "--logdir", "empty", *python(code, "wanted/x"))
+    assert "adopted 1 event file from wanted/x" in done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "tbhub: no event files were written to empty, named by --logdir"
+    )
+    assert kept() == {"wanted/x": {"loss": [0, 1, 2, 3, 4]}}
+
+
+def test_a_file_outside_of_named_directories_is_reported(begin: Begin) -> None:
+    process = begin(
+        "--offline",
+        "--logdir",
+        "wanted",
+        *python(SLOW_X, "unwanted", "loss"),
+    )
+    await_ready(process)
+    said = finish(process)
+    assert "no event files were written to wanted" in said
+
+
+def test_nothing_is_captured_if_not_wanted() -> None:
+    done = offline("--no-capture", *python(TENSORBOARDX))
+    assert kept() == {}
+    assert "adopted" not in done.stderr
+    assert "hint" not in done.stderr
+
+
+def test_a_command_without_event_files_gets_a_hint() -> None:
+    done = offline("--", "true")
+    assert "no TensorBoard event files were written. hint: log to" in done.stderr
+    assert "tbhub run --logdir DIR" in done.stderr
+
+
+def test_files_of_plugins_are_adopted() -> None:
+    code = """
+import pathlib
+from tensorboardX import SummaryWriter
+with SummaryWriter("runs/a") as writer:
+    writer.add_scalar("loss", 1, 1)
+for name in ("projector_config.pbtxt", "00001/tensors.tsv", "plugins/profile/1/host.xplane.pb",
+             "model.pt"):
+    path = pathlib.Path("runs/a", name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(name)
+"""
+    offline(*python(code))
+    (spool,) = all_spools()
+    found = {str(file.relative_to(spool.directory)) for file in spool.directory.rglob("*")}
+    assert {
+        "projector_config.pbtxt",
+        "00001/tensors.tsv",
+        "plugins/profile/1/host.xplane.pb",
+    } <= found
+    assert "model.pt" not in found
+
+
+def test_a_killed_supervisor_loses_nothing(begin: Begin, hub: HubProcess) -> None:
+    process = begin(*python(SLOW_TORCH, "runs/a", "loss"))
+    await_ready(process)
+    process.kill()
+    process.communicate("go\n", timeout=60)
+    eventually(lambda: known(hub)["metrics"].get("loss", {}).get("count") == 2)
+    eventually(lambda: run("sync").returncode == 0)
+    assert all_spools() == []
+
+
+def test_sync_copies_what_a_killed_copying_process_has_left(begin: Begin) -> None:
+    process = begin("--offline", *python(SLOW_X, "runs/a", "loss"))
+    await_ready(process)
+    eventually(lambda: kept() == {".": {"loss": [1]}})
+    (copying,) = descendants(process.pid, b"tbhub.tracking.capture")
+    os.kill(copying, signal.SIGKILL)
+    said = finish(process)
+    assert "may be incomplete: the process that copies them was killed" in said
+    (spool,) = all_spools()
+    assert [each["name"] for each in json.loads(spool.adopted.read_bytes())] == [
+        file.name for file in Path("runs/a").iterdir()
+    ]
+    spool.catch_up()
+    assert kept() == {".": {"loss": [1, 2]}}
+
+
+def descendants(process: int, word: bytes) -> list[int]:
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(child) for child in children if word in Path(f"/proc/{child}/cmdline").read_bytes()]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 
-HEAD_BYTES = 64
-"""How much of a file's beginning `begun` needs."""
-
 _WALL_TIME = 0x09  # protobuf's key of Event.wall_time, the first field
 _RECORD = struct.Struct("<QIBd")  # length, checksum, key, wall time
+
+FIRST_BYTES = _RECORD.size
+"""How much of a file's beginning `begun` needs; no two files begin alike."""
 
 
 def begun(head: bytes) -> float | None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tbhub.events.begun import HEAD_BYTES, begun
+from tbhub.events.begun import FIRST_BYTES, begun
 from tbhub.events.names import is_event_file
 from tbhub.publisher.files import files_below
 from tbhub.publisher.plan import Look
@@ -76,6 +76,6 @@ def _begun(file: Path, look: Look) -> float:
     except OSError:
         return written
     try:
-        return begun(os.pread(descriptor, HEAD_BYTES, 0)) or written
+        return begun(os.pread(descriptor, FIRST_BYTES, 0)) or written
     finally:
         os.close(descriptor)

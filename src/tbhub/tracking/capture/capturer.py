@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tbhub.events.begun import HEAD_BYTES, begun
+from tbhub.events.begun import FIRST_BYTES, begun
 from tbhub.events.names import is_event_file
 from tbhub.publisher.adopted import Adopted, Copies
 from tbhub.series.watch import is_remote
@@ -39,6 +39,7 @@ _SETTLE_SECONDS = 1.0  # in which evidence is waited for, and files that belong 
 _SHARE = 50  # looking at processes takes at most one part in so many of the time
 _LAST_SECONDS = 10.0  # of the search at the end
 _COMPANION_SECONDS = 5.0
+_EARLIER = "it was begun before the start, by an earlier run"
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ class _Candidate:
     head: bytes = b""
     holder: Holder = Holder.UNKNOWN
 
+    @property
+    def mark(self) -> tuple[str, bytes]:
+        """What a file and its copies have in common, and no other: its name and first record."""
+        return os.path.basename(self.path), self.head[:FIRST_BYTES]
+
 
 class Capturer:
     """Adopts what one command writes. Used by one thread.
@@ -115,9 +121,10 @@ class Capturer:
         self._processes = Processes(assignment.logdir)
         record = Path(assignment.record) if assignment.record else None
         self._copies = Copies(Path(assignment.logdir), record)
-        self._heads: set[tuple[str, bytes]] = set()  # of adopted files
+        self._marks: set[tuple[str, bytes]] = set()  # of adopted files
         self._candidates: dict[str, _Candidate] = {}
         self._judged: dict[str, int] = {}  # inodes of files that are not looked at again
+        self._aged: dict[str, NamedAfter] = {}  # files that were begun before the start
         self._missed: dict[str, str] = {}
         self._remote: dict[str, bool] = {}
         self._next_look = 0.0
@@ -152,6 +159,7 @@ class Capturer:
     def finish(self) -> Report:
         """Look for the last time. Return what has become of what was found."""
         self.step(is_last=True)
+        self._miss_grown()
         report = Report(missed=self._missed, is_limited=self._search.is_limited)
         for file in self._copies.files:
             if is_event_file(file.source):
@@ -235,8 +243,10 @@ class Capturer:
                 if is_last:
                     self._miss(candidate.path, "it may be of another run in the same directory")
             elif verdict is Verdict.OLDER:
-                self._miss(candidate.path, "it was begun before the start, by an earlier run")
+                self._miss(candidate.path, _EARLIER)
             elif verdict is Verdict.OTHERS:
+                if candidate.holder is Holder.UNKNOWN and len(self._aged) < MAX_FILES:
+                    self._aged[candidate.path] = candidate.name
                 self._drop(candidate)
         # What belongs together is named together.
         if ready and (is_last or any(now - each.seen >= _SETTLE_SECONDS for each in ready)):
@@ -246,7 +256,7 @@ class Capturer:
         path, name = candidate.path, candidate.name
         try:
             status = os.stat(path)
-            if len(candidate.head) < HEAD_BYTES and (
+            if len(candidate.head) < FIRST_BYTES and (
                 candidate.holder is Holder.OWN or not is_surely_older(name, self._to.since)
             ):
                 candidate.head = _head(path)
@@ -255,10 +265,10 @@ class Capturer:
         at = begun(candidate.head)
         if at is None and is_surely_older(name, self._to.since):
             at = float(name.seconds or 0)
-        elif at is None and len(candidate.head) >= HEAD_BYTES:
+        elif at is None and len(candidate.head) >= FIRST_BYTES:
             at = float(name.seconds or status.st_ctime)  # no writer's usual first record
-        if (os.path.basename(path), candidate.head) in self._heads:
-            return Verdict.OTHERS  # a copy, as a hub keeps it
+        if candidate.mark in self._marks:
+            candidate.holder = Holder.OTHER  # a copy, as a hub keeps it
         if candidate.holder is Holder.UNKNOWN and name.pid is not None and at is not None:
             candidate.holder = self._processes.holder(name.pid, at)
         directory, is_named = os.path.dirname(path), bool(self._to.named)
@@ -287,6 +297,24 @@ class Capturer:
             self._remote[directory] = is_remote(directory)
         return self._remote[directory]
 
+    def _miss_grown(self) -> None:
+        """Report older files that were written to since the start, unless by another run."""
+        others = {path for path, _ in self._processes.writes(others=True)}
+        for path, name in self._aged.items():
+            try:
+                modified = os.stat(path).st_mtime
+            except OSError:
+                continue
+            if modified < self._to.since or path in self._copies or path in others:
+                continue
+            is_others = name.pid is not None and (
+                self._processes.holder(name.pid, modified) is Holder.OTHER
+            )
+            directory = os.path.dirname(path)
+            is_ours_to_see = self._search.is_searched(directory)
+            if is_ours_to_see and not is_others and not self._is_contested(directory):
+                self._missed[path] = _EARLIER
+
     def _miss(self, path: str, why: str) -> None:
         self._missed[path] = why
         self._drop(self._candidates[path])
@@ -308,7 +336,7 @@ class Capturer:
         files = []
         for candidate in ready:
             del self._candidates[candidate.path]
-            self._heads.add((os.path.basename(candidate.path), candidate.head))
+            self._marks.add(candidate.mark)
             self._missed.pop(candidate.path, None)
             files.append(self._named(candidate.path))
         self._copies.add(*files)
@@ -342,6 +370,6 @@ class Capturer:
 def _head(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        return os.pread(descriptor, HEAD_BYTES, 0)
+        return os.pread(descriptor, FIRST_BYTES, 0)
     finally:
         os.close(descriptor)
