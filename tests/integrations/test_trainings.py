@@ -19,6 +19,8 @@ from support.trainings import (
     INTEGRATED,
     KERAS,
     TORCH_PROFILE,
+    UNCHANGED,
+    UNCHANGED_WITH_TENSORFLOW,
     UNMODIFIED,
     WITH_TENSORFLOW,
 )
@@ -62,6 +64,23 @@ def train(program: str, environment: dict[str, str], directory: Path, python: st
 @pytest.mark.parametrize("framework", UNMODIFIED)
 def test_unmodified(framework: str, environment: dict[str, str], tmp_path: Path) -> None:
     train(UNMODIFIED[framework], environment, tmp_path, sys.executable)
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("framework", UNCHANGED)
+def test_default_directory_is_adopted(
+    framework: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    train(UNCHANGED[framework], environment, tmp_path, sys.executable)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("means", UNCHANGED_WITH_TENSORFLOW)
+def test_default_directory_of_tensorflow_is_adopted(
+    means: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    environment["KERAS_BACKEND"] = "tensorflow"
+    train(UNCHANGED_WITH_TENSORFLOW[means], environment, tmp_path, str(TENSORFLOW))
 
 
 @pytest.mark.frameworks

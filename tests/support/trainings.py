@@ -193,6 +193,22 @@ WITH_TENSORFLOW = {
         callback=f"keras.callbacks.TensorBoard({LOGDIR})",
     ),
 }
+# Scripts that have never heard of a run's directory.
+UNCHANGED = {
+    "torch": TORCH.replace(LOGDIR, ""),
+    "lightning": LIGHTNING.format(imports="", logger="True", run="."),
+    "transformers": TRANSFORMERS.format(
+        imports="",
+        arguments='report_to="tensorboard"',
+        options="",
+        logged='{".": {"train/loss": train, "eval/loss": test}}',
+    ),
+}
+UNCHANGED_WITH_TENSORFLOW = {
+    # As an Estimator without a model_dir.
+    "temporary": TF_SUMMARY.replace(LOGDIR, "__import__('tempfile').mkdtemp()"),
+    "keras": KERAS.format(imports="import keras", callback="keras.callbacks.TensorBoard()"),
+}
 INTEGRATED = {
     "lightning": LIGHTNING.format(
         imports="from tbhub.integrations.lightning import TbhubLogger",
