@@ -168,6 +168,29 @@ def test_a_file_that_is_open_is_found_anywhere_and_kept_when_deleted(
     assert not (tmp_path / "far" / "away" / "model").exists()
 
 
+def test_a_file_that_is_opened_only_to_append_is_found_anywhere(tmp_path: Path) -> None:
+    """As torch does; where to is known to the script alone, and its process has ended since."""
+    code = TORCH.replace("*sys.argv[1:]", f"'{tmp_path}' + '/far/away/model'")
+    done = offline(*python(f"import os; os.chdir('/')\n{code}"))
+    assert f"adopted 1 event file from {tmp_path}/far/away/model" in done.stderr
+    assert kept() == {".": {"loss": [0, 1, 2, 3, 4]}}
+
+
+def test_a_program_has_its_own_sitecustomize_and_path(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text("import builtins; builtins.customized = 7")
+    code = "import sitecustomize, sys; print(customized, sitecustomize.__file__, *sys.path)"
+    environ = {**os.environ, "PYTHONPATH": str(site)}
+    alone = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environ, check=True
+    )
+    done = offline(*python(code), env=environ)
+    assert done.stdout == alone.stdout
+    assert "tbhub: no TensorBoard event files" in done.stderr
+    assert list(Path(os.environ["TMPDIR"]).iterdir()) == []
+
+
 def test_daemonised_processes_of_a_script_count(begin: Begin, tmp_path: Path) -> None:
     Path("train.sh").write_text(
         f"setsid -f {sys.executable} -c '{SLOW_X}' {tmp_path}/far/daemon loss <&0\n"

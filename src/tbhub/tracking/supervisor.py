@@ -123,6 +123,7 @@ class _Adopting:
         )
         self.descriptors = (self._capturing.pipe,)
         self.add_command = self._capturing.add_command
+        self.variables = self._capturing.variables
 
     def finish(self) -> tuple[str, str]:
         """Return what was adopted, and what was not: sentences."""
@@ -144,20 +145,23 @@ def _run(
     console = Console(lifeline.logdir / log)
     started, hub = lifeline.started, lifeline.hub
     terminal = _Terminal()
+    environ = child_environment(
+        os.environ,
+        lifeline.logdir,
+        run=started.run.id if started else None,
+        attempt=started.attempt if started else None,
+        url=hub.connection.url if hub else None,
+        token=hub.connection.token if hub else None,
+    )
+    if adopting is not None:
+        environ |= adopting.variables(environ)
     process = subprocess.Popen(
         with_logdir(command, lifeline.logdir),
         stdout=console.stdout,
         stderr=console.stderr,
         process_group=0,
         pass_fds=(*lifeline.descriptors, *(adopting.descriptors if adopting else ())),
-        env=child_environment(
-            os.environ,
-            lifeline.logdir,
-            run=started.run.id if started else None,
-            attempt=started.attempt if started else None,
-            url=hub.connection.url if hub else None,
-            token=hub.connection.token if hub else None,
-        ),
+        env=environ,
     )
     received.give_to(process)
     if adopting is not None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from tbhub.events.begun import FIRST_BYTES, begun
 from tbhub.events.names import is_event_file
@@ -38,6 +39,7 @@ MAX_FILES = 10_000
 _SETTLE_SECONDS = 1.0  # in which evidence is waited for, and files that belong together
 _SHARE = 50  # looking at processes takes at most one part in so many of the time
 _LAST_SECONDS = 10.0  # of the search at the end
+_MAX_NOTES = 1 << 20  # bytes that are read at a time
 _COMPANION_SECONDS = 5.0
 _EARLIER = "it was begun before the start, by an earlier run"
 
@@ -49,6 +51,7 @@ class Assignment:
     Attributes:
         logdir: The run's directory.
         record: The file that records what is adopted; None: nothing is recorded.
+        notes: The file to which Python programs report event files that they open.
         since: When the run was started.
         work: The command's working directory.
         named: Directories to adopt from; if there are any, from no others.
@@ -59,6 +62,7 @@ class Assignment:
 
     logdir: str
     record: str | None
+    notes: str
     since: float
     work: str
     named: list[str]
@@ -127,6 +131,8 @@ class Capturer:
         self._aged: dict[str, NamedAfter] = {}  # files that were begun before the start
         self._missed: dict[str, str] = {}
         self._remote: dict[str, bool] = {}
+        self._notes = _opened(assignment.notes)
+        self._unread = b""
         self._next_look = 0.0
         self._next_companions = 0.0
 
@@ -146,6 +152,7 @@ class Capturer:
         """Look for event files, judge them, and copy what is new of adopted ones."""
         found = self._search.look(is_last=is_last, seconds=_LAST_SECONDS if is_last else 0.2)
         self._consider(found)
+        self._read_notes()
         now = time.monotonic()
         is_urgent = is_last or self._has_unknown(seen_after=now - _SETTLE_SECONDS)
         if is_urgent or now >= self._next_look:
@@ -176,6 +183,8 @@ class Capturer:
         ]
         self._copies.close()
         self._search.close()
+        if self._notes is not None:
+            self._notes.close()
         return report
 
     # ------------------------------------------------------------------ what there is
@@ -212,19 +221,33 @@ class Capturer:
                 if not self._search.is_searched(directory) and not self._is_excluded(directory):
                     self._search.add(directory)
         own = [path for path, _ in self._processes.writes()]
-        for path in own:
+        self._take(own)
+        if self._has_unknown():
+            for path, _ in self._processes.writes(others=True):
+                if path in self._candidates:
+                    self._candidates[path].holder = Holder.OTHER
+
+    def _take(self, paths: Iterable[str]) -> None:
+        """Consider files that the command's processes write to."""
+        for path in paths:
             self._judged.pop(path, None)  # an older file may not have been written to before
             if self._is_adoptable(path):
                 self._consider([path])
             elif not self._is_excluded(path):
                 self._missed[path] = "it is outside of the directories named by --logdir"
-        for path in own:
             if path in self._candidates:
                 self._candidates[path].holder = Holder.OWN
-        if self._has_unknown():
-            for path, _ in self._processes.writes(others=True):
-                if path in self._candidates:
-                    self._candidates[path].holder = Holder.OTHER
+
+    def _read_notes(self) -> None:
+        """Take what Python programs have reported."""
+        if self._notes is None:
+            return
+        *lines, self._unread = (self._unread + self._notes.read(_MAX_NOTES)).split(b"\n")
+        for line in lines:
+            process, _, path = line.partition(b" ")
+            if process.isdigit() and os.path.isabs(path):
+                self._processes.add(int(process))
+                self._take([os.fsdecode(path)])
 
     def _is_adoptable(self, path: str) -> bool:
         return not self._to.named or any(is_below(path, named) for named in self._to.named)
@@ -365,6 +388,13 @@ class Capturer:
             self._copies.add(*files[: max(0, MAX_FILES - len(self._copies.files))])
         took = time.monotonic() - begun_at
         self._next_companions = begun_at + max(_COMPANION_SECONDS, _SHARE * took)
+
+
+def _opened(notes: str) -> BinaryIO | None:
+    try:
+        return open(notes, "rb", buffering=0)
+    except OSError:
+        return None
 
 
 def _head(path: str) -> bytes:

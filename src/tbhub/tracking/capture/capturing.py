@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +20,8 @@ from tbhub.tracking.capture.capturer import Assignment, Report
 PLACES = "TBHUB_CAPTURE_DIRS"
 """Names the directories that are searched for event files, besides the working directory."""
 
+_NOTES = "TBHUB_CAPTURE_NOTES"  # `hook/sitecustomize.py` knows it, too
+_HOOK = Path(__file__).with_name("hook")
 _DEFAULT_PLACES = "/tmp/tensorboard"  # Determined's
 _MAX_REPORT_SECONDS = 120.0
 
@@ -45,7 +47,10 @@ class Capturing:
         named: Sequence[str] = (),
         inherited: Sequence[int] = (),
     ) -> None:
+        notes, self._notes = tempfile.mkstemp(prefix="tbhub-opened-")
+        os.close(notes)
         assignment = Assignment(
+            notes=self._notes,
             logdir=str(logdir),
             record=str(record) if record else None,
             since=time.time(),
@@ -75,6 +80,11 @@ class Capturing:
             os.close(said)
         self._send(asdict(assignment))
 
+    def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables by which a command's Python programs report files they open."""
+        path = os.pathsep.join(filter(None, (str(_HOOK), environ.get("PYTHONPATH"))))
+        return {"PYTHONPATH": path, _NOTES: self._notes}
+
     def add_command(self, process: int) -> None:
         """Report the process of the command."""
         self._send({"command": process})
@@ -93,6 +103,7 @@ class Capturing:
                 break
             text += data
         os.close(self._answers)
+        Path(self._notes).unlink(missing_ok=True)
         if not text.endswith(b"\n"):
             self._process.kill()
             self._process.wait()
