@@ -154,7 +154,8 @@ class _GrowingCopy:
             end = os.fstat(copy).st_size
             if not _begins_with(source, copy, end):
                 return False
-            while data := os.pread(source, _CHUNK, end):
+            size = os.fstat(source).st_size  # what is added meanwhile is for the next time
+            while end < size and (data := os.pread(source, min(_CHUNK, size - end), end)):
                 end += os.pwrite(copy, data, end)
             self._copied = end
             return True

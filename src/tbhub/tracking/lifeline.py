@@ -199,6 +199,11 @@ class Lifeline:
         return (*found, self._publishing.pipe) if self._publishing else tuple(found)
 
     @property
+    def rank(self) -> int:
+        """Which process of its job this is."""
+        return self._rank
+
+    @property
     def adoption_record(self) -> Path | None:
         """The file that records which files of the run are copies; None without a spool."""
         return self._spool.adopted if self._spool is not None else None

@@ -77,7 +77,7 @@ def supervise(
     """
     session = Session(lifeline.logdir)
     with _signals() as received:
-        adopted = left_out = ""
+        ended, adopted, left_out = -1, "", ""
         try:
             with received.ending_us():
                 lifeline.begin(progress)
@@ -88,7 +88,7 @@ def supervise(
                 ended = _run(command, lifeline, system_metrics, received, adopting)
             finally:  # while it adopts, the spool is not removed
                 if adopting is not None:
-                    adopted, left_out = adopting.finish()
+                    adopted, left_out = adopting.finish(is_good=ended == 0)
         except _TooEarly as early:
             ended = -early.number
         except RestoreError:
@@ -104,7 +104,7 @@ def supervise(
         code = 128 - ended if ended < 0 else ended
         try:
             with received.interrupting():
-                left = lifeline.finish(status, code)
+                left = lifeline.finish(status, code, waits=not received.is_late)
         except KeyboardInterrupt:
             left = lifeline.finish(status, code, waits=False)
     return Outcome(code, left, adopted, left_out)
@@ -115,6 +115,7 @@ class _Adopting:
 
     def __init__(self, lifeline: Lifeline, logdirs: Sequence[str]) -> None:
         self._logdir = lifeline.logdir
+        self._rank = lifeline.rank
         self._capturing = Capturing(
             lifeline.logdir,
             lifeline.adoption_record,
@@ -125,11 +126,16 @@ class _Adopting:
         self.add_command = self._capturing.add_command
         self.variables = self._capturing.variables
 
-    def finish(self) -> tuple[str, str]:
+    def finish(self, is_good: bool) -> tuple[str, str]:
         """Return what was adopted, and what was not: sentences."""
         report = self._capturing.finish()
         adopted = adopted_line(report) if report is not None else ""
-        return adopted, missing_line(report, has_event_files(self._logdir, os.getpid()))
+        is_expected = is_good and self._rank == 0 and not self._has_event_files()
+        return adopted, missing_line(report, is_expected)
+
+    def _has_event_files(self) -> bool:
+        """Return whether the command has written event files to the run's directory."""
+        return has_event_files(self._logdir, but_of=os.getpid())
 
 
 def _run(
@@ -237,6 +243,11 @@ class _Received:
         self._process = process
         while self._waiting:
             self._pass_on(process, self._waiting.pop(0))
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a signal came after the command's end, which nothing has acted on."""
+        return bool(self._waiting)
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:

@@ -23,12 +23,12 @@ def adopted_line(report: Report) -> str:
     return f"adopted {what} from {_listed([_short(each) for each in report.adopted])}"
 
 
-def missing_line(report: Report | None, has_event_files: bool) -> str:
+def missing_line(report: Report | None, is_expected: bool) -> str:
     """Return what was not adopted and where it is, as a sentence; empty if that is nothing.
 
     Args:
         report: None if the process that adopts was killed.
-        has_event_files: Whether the command has written event files to the run's directory.
+        is_expected: Whether event files are missed if none were adopted.
     """
     if report is None:
         return (
@@ -42,9 +42,9 @@ def missing_line(report: Report | None, has_event_files: bool) -> str:
     if report.unused:
         unused = _listed([_short(each) for each in report.unused])
         said.append(f"no event files were written to {unused}, named by --logdir")
-    if report.is_limited and not report.adopted:
+    if report.is_limited and is_expected and not report.adopted:
         said.append(f"only {MAX_DIRECTORIES:,} directories were searched. hint: {_NAME_IT}")
-    elif not (said or report.adopted or has_event_files):
+    elif is_expected and not (said or report.adopted):
         said.append(
             "no TensorBoard event files were written. hint: log to the directory in TBHUB_LOGDIR, "
             f"or {_NAME_IT}"
