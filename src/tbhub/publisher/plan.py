@@ -161,7 +161,7 @@ def names_behind(path: str, others: Iterable[str]) -> tuple[list[str], str]:
     found = [each for each in map(_STAMPED.fullmatch, others) if each and each[1] == mine[1]]
     latest = latest_stamp(each[0] for each in found)
     perhaps = [each[0] for each in found if each[3] == mine[3] and each[0] != path]
-    if latest < int(mine[2]):
+    if latest <= int(mine[2]):
         return perhaps, path
     return perhaps, f"{mine[1]}{latest + 1}{mine[3]}"
 

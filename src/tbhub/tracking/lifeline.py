@@ -258,6 +258,7 @@ class Lifeline:
             restorer.stop()
             store.close()
         spool.note_earlier()
+        _wait_for_later_stamp(spool.earlier())
         for text in _restored(found, self._adopted is not None):
             self._report(text)
 
@@ -633,6 +634,16 @@ def _is_behind(directory: Path) -> bool:
     """
     names = (file.name for file in directory.rglob("*tfevents*"))
     return latest_stamp(names) > time.time()
+
+
+def _wait_for_later_stamp(earlier: list[str]) -> None:
+    """Wait until an event file that is begun now sorts behind those of earlier attempts.
+
+    Their names have seconds. A clock that is further behind is the publisher's business.
+    """
+    now = time.time()
+    if latest_stamp(earlier) == int(now):
+        time.sleep(int(now) + 1 - now)
 
 
 def _warn(text: str) -> None:
