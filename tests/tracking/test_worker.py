@@ -14,8 +14,9 @@ import pytest
 
 from tbhub.publisher.spool import make_spool
 from tbhub.tracking.owed import Known, write_known
-from tbhub.tracking.worker import death_of, this_worker
+from tbhub.tracking.worker import Attempt, death_of, this_worker
 
+ATTEMPT = Attempt("http://hub", 1, 1)
 TELL = (
     "import json; from tbhub.tracking.worker import this_worker; print(json.dumps(this_worker()))"
 )
@@ -41,17 +42,17 @@ Worker = tuple[subprocess.Popen[str], dict[str, Any]]
 
 def test_a_process_is_dead_when_it_is_gone(worker: Worker) -> None:
     process, record = worker
-    assert death_of(record, 1, 1) == ""
+    assert death_of(record, ATTEMPT) == ""
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # a zombie writes nothing
-    assert death_of(record, 1, 1) == f"its process {process.pid} on this machine is gone"
+    assert death_of(record, ATTEMPT) == f"its process {process.pid} on this machine is gone"
     process.communicate()
-    assert "is gone" in death_of(record, 1, 1)
+    assert "is gone" in death_of(record, ATTEMPT)
 
 
 def test_a_process_id_that_is_used_again_is_another_process(worker: Worker) -> None:
     _, record = worker
-    assert "is gone" in death_of({**record, "started": record["started"] - 1}, 1, 1)
+    assert "is gone" in death_of({**record, "started": record["started"] - 1}, ATTEMPT)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +72,8 @@ def test_what_cannot_be_seen_may_be_alive(worker: Worker, other: dict[str, Any])
     process, record = worker
     process.kill()
     process.communicate()
-    assert death_of({**record, **other}, 1, 1) == ""
-    assert death_of({}, 1, 1) == ""
+    assert death_of({**record, **other}, ATTEMPT) == ""
+    assert death_of({}, ATTEMPT) == ""
 
 
 def test_a_spool_that_is_written_to_means_life(worker: Worker) -> None:
@@ -83,9 +84,9 @@ def test_a_spool_that_is_written_to_means_life(worker: Worker) -> None:
     lock = spool.hold()
     process.kill()
     process.communicate()
-    assert death_of(record, 1, 1) == ""
+    assert death_of(record, ATTEMPT) == ""
     os.close(lock)
-    assert "is gone" in death_of(record, 1, 1)
+    assert "is gone" in death_of(record, ATTEMPT)
 
 
 def test_a_command_of_the_attempt_means_life(worker: Worker) -> None:
@@ -93,10 +94,11 @@ def test_a_command_of_the_attempt_means_life(worker: Worker) -> None:
     process.kill()
     process.communicate()
     environment = {**os.environ, "TBHUB_RUN_ID": "71", "TBHUB_ATTEMPT": "3"}
+    environment["TBHUB_URL"] = "http://hub"
     command = subprocess.Popen(["sleep", "60"], env=environment)
     try:
-        assert death_of(record, 71, 3) == ""
-        assert "is gone" in death_of(record, 71, 2)
+        assert death_of(record, Attempt("http://hub", 71, 3)) == ""
+        assert "is gone" in death_of(record, Attempt("http://hub", 71, 2))
     finally:
         command.kill()
         command.wait()
@@ -107,17 +109,17 @@ def test_a_machine_that_was_rebooted_has_its_spool(worker: Worker) -> None:
     write_known(make_spool("hub://runs/1"), Known(1, 1, "http://hub"))
     rebooted = {**record, "boot": "another", "machine": this_worker()["machine"] or "m"}
     expected = "has been rebooted since" if this_worker()["machine"] else ""
-    assert expected in death_of(rebooted, 1, 1)
+    assert expected in death_of(rebooted, ATTEMPT)
 
 
 def test_a_job_that_slurm_has_requeued() -> None:
     job = {"SLURM_JOB_ID": "7", "SLURM_CLUSTER_NAME": "c"}
     record = {**this_worker(job), "host": "elsewhere"}
-    assert death_of(record, 1, 1, job) == ""
+    assert death_of(record, ATTEMPT, job) == ""
     again = {**job, "SLURM_RESTART_COUNT": "1"}
-    assert death_of(record, 1, 1, again) == "Slurm has requeued job 7"
-    assert death_of(record, 1, 1, {**again, "SLURM_CLUSTER_NAME": "d"}) == ""
-    assert death_of({**this_worker(again), "host": "elsewhere"}, 1, 1, again) == ""
+    assert death_of(record, ATTEMPT, again) == "Slurm has requeued job 7"
+    assert death_of(record, ATTEMPT, {**again, "SLURM_CLUSTER_NAME": "d"}) == ""
+    assert death_of({**this_worker(again), "host": "elsewhere"}, ATTEMPT, again) == ""
 
 
 @pytest.fixture
@@ -154,13 +156,13 @@ def test_what_slurm_says_of_another_job(
         "host": "elsewhere",
     }
     mine = {"SLURM_JOB_ID": "8", "SLURM_CLUSTER_NAME": "c"}
-    assert bool(death_of(record, 1, 1, mine)) == is_dead
+    assert bool(death_of(record, ATTEMPT, mine)) == is_dead
 
 
 def test_workers_that_torchrun_has_restarted() -> None:
     elastic = {"TORCHELASTIC_RUN_ID": "job", "RANK": "0", "WORLD_SIZE": "4"}
     record = this_worker(elastic)
-    assert death_of(record, 1, 1, elastic) == ""
+    assert death_of(record, ATTEMPT, elastic) == ""
     again = {**elastic, "TORCHELASTIC_RESTART_COUNT": "1"}
-    assert "torchrun has restarted" in death_of(record, 1, 1, again)
-    assert death_of(record, 1, 1, {**again, "TORCHELASTIC_RUN_ID": "other"}) == ""
+    assert "torchrun has restarted" in death_of(record, ATTEMPT, again)
+    assert death_of(record, ATTEMPT, {**again, "TORCHELASTIC_RUN_ID": "other"}) == ""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tbhub.api.models import NewRun, StartedRun
 from tbhub.api.problems import Conflict
 from tbhub.client.hub import Hub
-from tbhub.tracking.worker import death_of
+from tbhub.tracking.worker import Attempt, death_of
 
 WAIT_TIMEOUT = 180.0  # seconds that a restarted job waits for its run; three heartbeat timeouts
 _WAIT_INTERVAL = 2.0  # seconds between two requests
@@ -42,8 +42,8 @@ def start_run(hub: Hub, new: NewRun, report: Callable[[str], None] = lambda _: N
                 raise
             run, attempt = error.details.get("run"), error.details.get("attempt")
             worker = error.details.get("worker")
-            if isinstance(worker, dict) and attempt != new.ended_attempt:
-                reason = death_of(worker, run or 0, attempt or 0)
+            if isinstance(worker, dict) and run and attempt and attempt != new.ended_attempt:
+                reason = death_of(worker, Attempt(hub.connection.url, run, attempt))
                 if reason:
                     report(f"attempt {attempt} has ended: {reason}")
                     new.ended_attempt = attempt

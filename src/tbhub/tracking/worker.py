@@ -22,11 +22,11 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tbhub.publisher.spool import Spool, find_spool, spool_root
 from tbhub.tracking.details import hostname
-from tbhub.tracking.environment import ATTEMPT, RUN_ID, world_size
+from tbhub.tracking.environment import ATTEMPT, RUN_ID, URL, world_size
 from tbhub.tracking.owed import read_known
 
 _PROC = Path("/proc")
@@ -69,16 +69,24 @@ def this_worker(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
     return record
 
 
+class Attempt(NamedTuple):
+    """An attempt of a run of a hub."""
+
+    url: str
+    run: int
+    number: int
+
+
 def death_of(
-    worker: Mapping[str, Any], run: int, attempt: int, environ: Mapping[str, str] = os.environ
+    worker: Mapping[str, Any], attempt: Attempt, environ: Mapping[str, str] = os.environ
 ) -> str:
-    """Return why a worker is known to be dead; empty if it may be alive."""
+    """Return why the worker of an attempt is known to be dead; empty if it may be alive."""
     try:
         mine = this_worker(environ)
         return (
             _ended_in_slurm(worker.get("slurm") or {}, mine.get("slurm") or {})
             or _ended_by_torchrun(worker.get("elastic") or {}, mine.get("elastic") or {})
-            or _ended_here(worker, mine, run, attempt)
+            or _ended_here(worker, mine, attempt)
         )
     except (TypeError, ValueError, KeyError, AttributeError, OSError):  # nothing is proven
         return ""
@@ -134,12 +142,12 @@ def _ended_by_torchrun(worker: Mapping[str, Any], mine: Mapping[str, Any]) -> st
 # ------------------------------------------------------------------ this machine
 
 
-def _ended_here(worker: Mapping[str, Any], mine: Mapping[str, Any], run: int, attempt: int) -> str:
+def _ended_here(worker: Mapping[str, Any], mine: Mapping[str, Any], attempt: Attempt) -> str:
     if int(worker["processes"]) > 1 or not worker["boot"]:
         return ""
     if (worker["host"], worker["machine"]) != (mine["host"], mine["machine"]):
         return ""
-    spools = list(_spools_of(Path(worker["spool"]), run, attempt))
+    spools = list(_spools_of(Path(worker["spool"]), attempt))
     if any(spool.is_held() for spool in spools):
         return ""
     if worker["boot"] != mine["boot"]:
@@ -147,24 +155,25 @@ def _ended_here(worker: Mapping[str, Any], mine: Mapping[str, Any], run: int, at
     if worker["namespace"] != mine["namespace"] or not mine["namespace"]:
         return ""
     pid, started = int(worker["pid"]), worker["started"]
-    if started is None or _start_time(pid) == started or _has_processes(run, attempt):
+    if started is None or _start_time(pid) == started or _has_processes(attempt):
         return ""
     return f"its process {pid} on this machine is gone"
 
 
-def _spools_of(root: Path, run: int, attempt: int) -> Iterable[Spool]:
-    """List the spools of an attempt."""
+def _spools_of(root: Path, attempt: Attempt) -> Iterable[Spool]:
+    """List the spools of an attempt; whatever address the hub is known by there."""
     with suppress(FileNotFoundError, NotADirectoryError):
         for path in root.iterdir():
             spool = find_spool(path)
             known = read_known(spool) if spool is not None else None
-            if spool and known and (known.run, known.attempt) == (run, attempt):
+            if spool and known and (known.run, known.attempt) == (attempt.run, attempt.number):
                 yield spool
 
 
-def _has_processes(run: int, attempt: int) -> bool:
+def _has_processes(attempt: Attempt) -> bool:
     """Whether a command of the attempt is left on this machine, by the environment it was given."""
-    wanted = {f"{RUN_ID}={run}".encode(), f"{ATTEMPT}={attempt}".encode()}
+    given = {URL: attempt.url, RUN_ID: attempt.run, ATTEMPT: attempt.number}
+    wanted = {f"{name}={value}".encode() for name, value in given.items()}
     for entry in _PROC.iterdir():
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
             with suppress(OSError):
