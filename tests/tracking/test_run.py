@@ -68,7 +68,7 @@ def test_stages(hub: HubProcess, tmp_path: Path) -> None:
         for tag, points in read_scalars(str(tmp_path / "logs" / stage)).items()
     }
     assert steps == {
-        "train/a": [0, 10, 1, 11],
+        "train/a": [0, 10, 11, 11],
         "test/b": [0, 1, 2, 3],
         "dev/c": [0, 1],
         "dev/d": [0, 1],
@@ -169,6 +169,55 @@ def test_whoever_is_fenced_publishes_no_more(
     store, prefix = place.open()
     assert not any("tfevents" in entry.path for entry in store.list(prefix))
     store.close()
+
+
+def finished(run: tbhub.Run) -> dict[str, tbhub.RunData]:
+    """Ends a run that no hub knows; what it has logged."""
+    with pytest.warns(tbhub.TbhubWarning, match="tbhub sync"):
+        run.finish()
+    return tbhub.load(run.logdir)
+
+
+def test_counting_continues_after_the_last_step_of_a_stage(nobody: None) -> None:
+    run = tbhub.Run(offline=True)
+    for epoch in (3, 7):
+        run.log_metrics({"epoch": epoch, "loss": 1.0}, step_name="epoch")
+    run.log_metrics({"loss": 0.5})
+    run.log_metrics({"loss": 0.4})
+    run.log_batch_metrics({"loss": 0.3}, 20, "train")
+    run.log_metrics({"loss": 0.2})
+    run.log_metrics({"epoch": 21.0, "loss": 9.0}, step_name="epoch")
+    run.log_metrics({"loss": 0.1})
+    run.log_metrics({"loss": 5.0}, stage="test")
+    run.writer("dev").add_scalar("loss", 1.0, 4)
+    run.log_metrics({"loss": 1.0}, stage="dev")
+    runs = finished(run)
+    assert runs["train"].scalars["loss"].steps.tolist() == [3, 7, 8, 9, 20, 21, 21, 22]
+    assert runs["test"].scalars["loss"].steps.tolist() == [0]
+    assert runs["dev"].scalars["loss"].steps.tolist() == [4, 5]
+
+
+def test_counting_continues_after_the_steps_that_an_earlier_attempt_was_given(
+    hub: HubProcess,
+) -> None:
+    with tbhub.Run() as run:
+        run.log_metrics({"epoch": 41, "loss": 1.0}, step_name="epoch")
+    with tbhub.Run(resume=1) as run:
+        run.log_metrics({"loss": 0.5})
+    assert tbhub.load(run.location)["train"].scalars["loss"].steps.tolist() == [41, 42]
+
+
+def test_every_run_that_diverges_is_warned_of_once(nobody: None) -> None:
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run = tbhub.Run(offline=True)
+            for step in range(3):
+                run.log_metrics({"step": step, "a": float("nan"), "b": float("nan")}, "step")
+                run.log_metrics({"a": float("inf")}, stage="test")
+        (text,) = (str(each.message) for each in caught)
+        assert "add_scalar('a'): got nan at step 0" in text
+        finished(run)
 
 
 def test_counting_goes_on_where_it_was(hub: HubProcess) -> None:

@@ -73,16 +73,32 @@ def test_no_tool_and_one_that_hangs(tools: Path, monkeypatch: pytest.MonkeyPatch
     assert graphics_cards() == {}
 
 
+def test_a_short_command_has_a_point_of_its_start_and_one_of_its_end(tmp_path: Path) -> None:
+    code = "import time; x = b'x' * (64 << 20); end = time.process_time() + 0.5\n"
+    busy = subprocess.Popen([sys.executable, "-c", f"{code}while time.process_time() < end: pass"])
+    metrics = SystemMetrics(tmp_path / "run", busy.pid)
+    os.waitid(os.P_PID, busy.pid, os.WEXITED | os.WNOWAIT)
+    metrics.close()
+    busy.wait()
+    curves = load(tmp_path / "run")["system"].scalars
+    assert {"cpu_percent", "memory_bytes"} <= set(curves)
+    for curve in (curves["cpu_percent"], curves["memory_bytes"]):
+        assert len(curve.steps) >= 2
+        assert sorted(set(curve.steps)) == list(curve.steps)
+    assert curves["cpu_percent"].values[-1] > 0
+    assert min(curves["memory_bytes"].values) > 0
+
+
 def test_curves_of_a_command(tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_double(tools, "0, 50, 100")
-    monkeypatch.setattr(system, "_EVERY", 0.05)
+    monkeypatch.setattr(system, "_INTERVAL", 0.05)
     command = [sys.executable, "-c", "x = b'x' * (64 << 20)\nwhile True: pass"]
     busy = subprocess.Popen(command)
     metrics = SystemMetrics(tmp_path / "run", busy.pid, first_step=40)
 
     def has_points() -> bool:
         metrics._writer.flush()
-        points = load(tmp_path / "run")["system"].scalars.get("system/gpu0_memory_bytes")
+        points = load(tmp_path / "run")["system"].scalars.get("gpu0_memory_bytes")
         return points is not None and len(points.steps) > 3
 
     try:
@@ -93,12 +109,12 @@ def test_curves_of_a_command(tools: Path, tmp_path: Path, monkeypatch: pytest.Mo
         metrics.close()
     curves = load(tmp_path / "run")["system"].scalars
     assert set(curves) == {
-        "system/cpu_percent",
-        "system/memory_bytes",
-        "system/gpu0_percent",
-        "system/gpu0_memory_bytes",
+        "cpu_percent",
+        "memory_bytes",
+        "gpu0_percent",
+        "gpu0_memory_bytes",
     }
-    assert max(curves["system/memory_bytes"].values) > 64 << 20
-    assert max(curves["system/cpu_percent"].values) > 0
-    assert set(curves["system/gpu0_memory_bytes"].values) == {100 * 2**20}
-    assert min(curves["system/cpu_percent"].steps) >= 40
+    assert max(curves["memory_bytes"].values) > 64 << 20
+    assert max(curves["cpu_percent"].values) > 0
+    assert set(curves["gpu0_memory_bytes"].values) == {100 * 2**20}
+    assert min(curves["cpu_percent"].steps) >= 40

@@ -229,20 +229,32 @@ def test_wrong_scalars_are_refused_at_the_call(
     assert only_value(tmp_path)[1].tag == "fine"
 
 
-def test_nan_and_infinity_are_kept_and_warned_of_once_per_tag(tmp_path: Path) -> None:
-    with SummaryWriter(tmp_path) as writer, warnings.catch_warnings(record=True) as caught:
+def test_a_model_that_diverges_is_warned_of_once(tmp_path: Path) -> None:
+    with (
+        SummaryWriter(tmp_path / "train") as train,
+        SummaryWriter(tmp_path / "test") as test,
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always")
-        for step, value in enumerate([math.nan, math.inf, -math.inf, np.float32("nan")]):
-            writer.add_scalar("loss", value, step)
-            writer.add_scalar("acc", value, step)
+        for step, value in enumerate([1.0, math.nan, math.inf, -math.inf, np.float32("nan")]):
+            for tag in ("loss", "acc", "grad"):
+                train.add_scalar(tag, value, step)
+                test.add_scalar(tag, value, step)
+            train.add_scalars("both", {"a": value}, step)
+        test.add_scalars_batch("many", [math.nan] * 3)
+    (text,) = (str(each.message) for each in caught)
+    assert "add_scalar('loss'): got nan at step 1;" in text
+    for stage in ("train", "test"):
+        points = read_scalars(tmp_path / stage)["loss"][1:]
+        assert same_points(points, [(1, math.nan), (2, math.inf), (3, -math.inf), (4, math.nan)])
+
+
+def test_a_number_too_large_for_a_float_is_warned_of_with_what_helps(tmp_path: Path) -> None:
+    with (
+        SummaryWriter(tmp_path) as writer,
+        pytest.warns(TbhubWarning, match="1e\\+39, which float32 cannot hold .double_precision"),
+    ):
         writer.add_scalar("big", 1e39, 1)
-    texts = [str(each.message) for each in caught]
-    assert len(texts) == 3
-    assert "'loss'" in texts[0]
-    assert "'acc'" in texts[1]
-    assert "double_precision" in texts[2]
-    points = read_scalars(tmp_path)["loss"]
-    assert same_points(points, [(0, math.nan), (1, math.inf), (2, -math.inf), (3, math.nan)])
 
 
 def test_new_style_and_double_precision(tmp_path: Path) -> None:

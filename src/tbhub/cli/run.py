@@ -102,7 +102,7 @@ def run(
         bool, typer.Option("--offline", help="Ask no hub; `tbhub sync` tells one later.")
     ] = False,
     system_metrics: Annotated[
-        bool, typer.Option("--system-metrics", help="Log CPU, memory and GPUs, too.")
+        bool, typer.Option("--system-metrics", help="Log CPU, memory and GPUs every 5 s, too.")
     ] = False,
     rank: Annotated[
         str,
@@ -122,13 +122,14 @@ def run(
     - `tbhub run --resume-or-start --name big -- python train.py`, in a job that may be preempted
 
     The command finds the directory to log to in `TBHUB_LOGDIR`, `PAI_OUTPUT_TENSORBOARD`,
-    `XT_OUTPUT_MNT` and `AIP_TENSORBOARD_LOG_DIR`, or where `{logdir}` stands among its words. What
-    it prints is kept as well. Everything that it writes to that directory is published, checkpoints
-    included. TensorBoard event files that it writes elsewhere, below the working directory, to
-    `/tmp/tensorboard` or wherever its processes have them open, are adopted: they stay where they
-    are and are copied into the run as they grow. Files that were there before the start never are.
-    A hub that is down stops nothing: what was logged waits on this machine, and `tbhub sync`
-    publishes it.
+    `XT_OUTPUT_MNT`, `AIP_TENSORBOARD_LOG_DIR` and `TENSORBOARD_LOGGING_DIR` (Transformers 5), or
+    where `{logdir}` stands among its words. What it prints is kept as well. Everything that it
+    writes to that directory is published, checkpoints included. TensorBoard event files that it
+    writes elsewhere, below the working directory, to `/tmp/tensorboard` or wherever its processes
+    have them open, are adopted: they stay where they are and are copied into the run as they grow.
+    Files that were there before the start never are. The address of the run is printed when it
+    begins and when it ends, unless `TBHUB_QUIET=1` is set. A hub that is down stops nothing: what
+    was logged waits on this machine, and `tbhub sync` publishes it.
 
     A run that is resumed finds the files that it had written in its directory again, before the
     command starts: those on this machine at once, others are fetched, the newest checkpoint first.
@@ -139,6 +140,7 @@ def run(
     from tbhub.errors import TbhubWarning
     from tbhub.publisher.restorer import RestoreError
     from tbhub.tracking import environment
+    from tbhub.tracking.announce import announce_end, announce_start
     from tbhub.tracking.details import command_text
     from tbhub.tracking.hparams import parse_hparam
     from tbhub.tracking.lifeline import Lifeline
@@ -178,9 +180,8 @@ def run(
             restore=not no_restore,
             report=_say,
         )
-        if lifeline.started is not None:
-            known = lifeline.started.run
-            _say(f"run {known.id} ({known.name}) of {known.experiment} logs to {lifeline.logdir}")
+        if lifeline.started is not None and number == 0:
+            announce_start(lifeline.started.run.name, lifeline.url)
         try:
             with shown_restore() as progress:
                 outcome = supervise(
@@ -198,7 +199,11 @@ def run(
             _say(f"{command[0]}: {error.strerror}")
             missing = isinstance(error, FileNotFoundError)
             raise typer.Exit(NOT_FOUND if missing else NOT_EXECUTABLE) from None
-    for line in (outcome.adopted, *outcome.left.splitlines(), outcome.missing):
+    if outcome.adopted:
+        _say(outcome.adopted)
+    if lifeline.started is not None and number == 0 and not lifeline.is_fenced:
+        announce_end(lifeline.started.run.name, lifeline.url, outcome.status, outcome.code)
+    for line in (*outcome.left.splitlines(), outcome.missing):
         if line:
             _say(line)
     raise typer.Exit(outcome.code)

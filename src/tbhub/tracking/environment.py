@@ -1,7 +1,7 @@
 """What processes of a run are told by their environment, and what they find in it; pure.
 
 `tbhub run` sets these for the command it runs. The names of others are what scripts written for
-PAI, XT and Vertex AI look for: the directory to log to.
+PAI, XT, Vertex AI and Transformers look for: the directory to log to.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ URL, TOKEN = "TBHUB_URL", "TBHUB_TOKEN"
 STORAGE = "TBHUB_RUN_STORAGE"
 KEY = "TBHUB_RUN_KEY"
 # The directory to log to, as others call it.
-OTHER_LOGDIRS = ("PAI_OUTPUT_TENSORBOARD", "XT_OUTPUT_MNT", "AIP_TENSORBOARD_LOG_DIR")
+OTHER_LOGDIRS = (
+    "PAI_OUTPUT_TENSORBOARD",
+    "XT_OUTPUT_MNT",
+    "AIP_TENSORBOARD_LOG_DIR",
+    "TENSORBOARD_LOGGING_DIR",  # Transformers 5
+)
 PLACEHOLDER = "{logdir}"
 
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")

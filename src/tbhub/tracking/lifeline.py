@@ -188,6 +188,18 @@ class Lifeline:
         return self._hub
 
     @property
+    def is_fenced(self) -> bool:
+        """Whether a later attempt of the run has taken over."""
+        return self._fenced.is_set()
+
+    @property
+    def url(self) -> str | None:
+        """The address of the run's page; None while no hub knows the run."""
+        if self.started is None or self._hub is None:
+            return None
+        return f"{self._hub.connection.url}/runs/{self.started.run.id}"
+
+    @property
     def location(self) -> str:
         """Where the files are, as the hub reads them; the local directory while it knows none."""
         return self.started.run.location if self.started else str(self.logdir)

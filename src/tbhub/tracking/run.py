@@ -32,6 +32,7 @@ from tbhub.client.hub import Hub
 from tbhub.errors import TbhubError, TbhubWarning
 from tbhub.storage.uri import parse
 from tbhub.tracking import environment
+from tbhub.tracking.announce import announce_end, announce_start
 from tbhub.tracking.details import describe, hostname, own_command
 from tbhub.tracking.hparams import plain_hparams
 from tbhub.tracking.lifeline import PATIENCE, Lifeline
@@ -39,6 +40,7 @@ from tbhub.tracking.program import Program, exit_code
 from tbhub.tracking.requeue import job_identity, start_key
 from tbhub.tracking.session import Session
 from tbhub.tracking.worker import this_worker
+from tbhub.writer.non_finite import forget_non_finite
 from tbhub.writer.summary_writer import SummaryWriter
 
 if TYPE_CHECKING:
@@ -114,8 +116,7 @@ class Run:
         self._hub = hub
         self._lock = threading.Lock()
         self._writers: dict[str, SummaryWriter] = {}
-        self._counters: dict[str, int] = {}
-        self._found: dict[str, list[Path]] = {}  # event files that were there before ours
+        self._counters: dict[str, int] = {}  # the next step, of stages that count them
         self._is_over = False
         self._telling: threading.Thread | None = None
         self._process = os.getpid()
@@ -159,6 +160,9 @@ class Run:
         self._session = Session(self._logdir)
         self._program = Program()
         atexit.register(self._at_exit)
+        forget_non_finite()
+        if self._announces:
+            announce_start(self.name, self.url)
         if hparams:
             self.log_hparams(hparams)
 
@@ -189,12 +193,10 @@ class Run:
     @property
     def url(self) -> str | None:
         """Its page; None while no hub knows it."""
-        if self.id is None:
-            return None
-        if self._lifeline is not None and self._lifeline.hub is not None:
-            return f"{self._lifeline.hub.connection.url}/runs/{self.id}"
+        if self._lifeline is not None:
+            return self._lifeline.url
         base = os.environ.get(environment.URL)
-        return f"{base}/runs/{self.id}" if base else None
+        return f"{base}/runs/{self.id}" if base and self.id is not None else None
 
     def log_metrics(
         self,
@@ -206,7 +208,8 @@ class Run:
 
         Args:
             metrics: Values by name.
-            step_name: The one of them that is the step; without it steps are counted.
+            step_name: The one of them that is the step; without it the step is the one after the
+                last that was logged to the stage, by earlier attempts as well.
             stage: None and "train" go to the directory ``train``, "test" and "eval" to ``test``,
                 any other to its own.
 
@@ -218,13 +221,10 @@ class Run:
         writer = self.writer(stage)
         step: Any
         if step_name is None:
-            with self._lock:
-                if directory not in self._counters:
-                    self._counters[directory] = self._counted_before(directory)
-                step = self._counters[directory]
-                self._counters[directory] += 1
+            step = self._next_step(directory, writer)
         elif step_name in metrics:
             step = metrics[step_name]
+            self._count_on_from(directory, step)
         else:
             raise ValueError(f"log_metrics: the step {step_name!r} is not among the metrics")
         for name, value in metrics.items():
@@ -242,6 +242,7 @@ class Run:
             group: What they belong to.
         """
         writer = self.writer(group)
+        self._count_on_from(_directory(group), batch)
         for name, value in metrics.items():
             writer.add_scalar(name, value, batch)
 
@@ -271,9 +272,7 @@ class Run:
         with self._lock:
             self._insist_on_life()
             if directory not in self._writers:
-                place = self._logdir / directory
-                self._found[directory] = self._event_files(place)
-                self._writers[directory] = SummaryWriter(place)
+                self._writers[directory] = SummaryWriter(self._logdir / directory)
             return self._writers[directory]
 
     def finish(self, status: str = "finished", exit_code: int | None = None) -> None:
@@ -310,6 +309,8 @@ class Run:
             if left := self._lifeline.finish(ending, exit_code, waits=False):
                 warnings.warn(left, TbhubWarning, stacklevel=2)
             raise
+        if self._announces and not self._lifeline.is_fenced:
+            announce_end(self.name, self.url, ending, exit_code)
         if left:
             warnings.warn(left, TbhubWarning, stacklevel=2)
 
@@ -353,11 +354,33 @@ class Run:
             if file.relative_to(self._logdir).as_posix() not in older
         ]
 
+    @property
+    def _announces(self) -> bool:
+        """Whether this process prints the run's address: the first of a job, and no child of it."""
+        return self._lifeline is not None and self._rank == 0 and self._process == os.getpid()
+
+    def _next_step(self, directory: str, writer: SummaryWriter) -> int:
+        """Return the step after the last of a stage, and count it."""
+        with self._lock:
+            if directory not in self._counters:
+                writer.flush()
+                self._counters[directory] = self._counted_before(directory)
+            step = self._counters[directory]
+            self._counters[directory] += 1
+        return step
+
+    def _count_on_from(self, directory: str, step: object) -> None:
+        """Continue counting after a step that was given, if the steps of the stage are counted."""
+        if directory in self._counters:
+            with suppress(TypeError, ValueError, OverflowError), self._lock:
+                after = int(step) + 1  # type: ignore[call-overload]
+                self._counters[directory] = max(self._counters[directory], after)
+
     def _counted_before(self, directory: str) -> int:
-        """Where the steps below a directory have come to, in this attempt and earlier ones."""
+        """Return the step after the last one below a directory, in this and earlier attempts."""
         from tbhub.tracking.counting import counted_before, counted_here
 
-        found = counted_here(self._found[directory])
+        found = counted_here(self._event_files(self._logdir / directory))
         if self._lifeline is not None:
             return max(found, self._lifeline.counted_before(directory))
         assert self._joined is not None

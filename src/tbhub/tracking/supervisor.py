@@ -44,12 +44,14 @@ class Outcome:
     Attributes:
         code: The command's exit code; 128 and the number of the signal that has ended it.
         left: What is left to do, in a sentence.
+        status: What the hub is told.
         adopted: Which event files were adopted, in a sentence.
         missing: Which were not, in a sentence.
     """
 
     code: int
     left: str
+    status: RunEnding
     adopted: str = ""
     missing: str = ""
 
@@ -107,7 +109,7 @@ def supervise(
                 left = lifeline.finish(status, code, waits=not received.is_late)
         except KeyboardInterrupt:
             left = lifeline.finish(status, code, waits=False)
-    return Outcome(code, left, adopted, left_out)
+    return Outcome(code, left, status, adopted, left_out)
 
 
 class _Adopting:
@@ -177,10 +179,11 @@ def _run(
     metrics = None
     if system_metrics:
         metrics = SystemMetrics(lifeline.logdir, process.pid, lifeline.counted_before(_SYSTEM))
-    code = terminal.wait(process)
+    terminal.wait(process)
     terminal.take()
     if metrics is not None:
         metrics.close()
+    code = process.wait()
     console.finish()
     return code
 
@@ -312,8 +315,11 @@ class _Terminal:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGCONT)  # it may have been stopped for reading too early
 
-    def wait(self, process: subprocess.Popen[bytes]) -> int:
-        """Until the command ends; when it is stopped so are we, and when we are woken so is it."""
+    def wait(self, process: subprocess.Popen[bytes]) -> None:
+        """Until the command ends; when it is stopped so are we, and when we are woken so is it.
+
+        Its exit status is left to be collected, so that what it has used can still be read.
+        """
         while self._is_ours and self._is_stopped(process.pid):
             if not self._is_at_hand():  # else it wanted the terminal, which a shell has just given
                 self.take()
@@ -322,7 +328,7 @@ class _Terminal:
                 self._set(process.pid)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGCONT)
-        return process.wait()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
     @staticmethod
     def _is_stopped(process: int) -> bool:

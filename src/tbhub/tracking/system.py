@@ -12,7 +12,9 @@ from pathlib import Path
 
 from tbhub.writer.summary_writer import SummaryWriter
 
-_EVERY = 10.0  # seconds
+_INTERVAL = 5.0  # seconds between two points
+_LOOK_INTERVAL = 1.0  # seconds between two looks at the memory
+_FIRST_LOOK = 0.1  # seconds until the first point
 _GPU_TIMEOUT = 5.0
 _GPU_QUERY = ("index", "utilization.gpu", "memory.used")
 _GPU_CURVES = (("percent", 1), ("memory_bytes", 2**20))
@@ -20,7 +22,9 @@ _PROC = Path("/proc")
 
 
 class SystemMetrics:
-    """Logs until it is closed, in a thread of its own.
+    """Logs at the start, every few seconds and when it is closed, in a thread of its own.
+
+    Tags have no prefix: their directory is called ``system``, and a tag is shown below that.
 
     Args:
         logdir: The run's directory; the curves are in ``system`` below it.
@@ -31,37 +35,47 @@ class SystemMetrics:
     def __init__(self, logdir: Path, process: int, first_step: int = 0) -> None:
         self._writer = SummaryWriter(logdir / "system")
         self._process = process
+        self._next_step = first_step
         self._first_step = first_step
         self._closing = threading.Event()
-        self._begun = time.monotonic()
+        self._begun = self._written = time.monotonic()
+        self._cpu = 0.0
+        self._memory = memory_bytes(process)
         self._thread = threading.Thread(target=self._run, name="tbhub-system", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Ends it."""
+        """Log once more and end; the command has ended, but its exit status is not collected."""
         self._closing.set()
-        self._thread.join(_GPU_TIMEOUT)
+        self._thread.join(2 * _GPU_TIMEOUT)
         self._writer.close()
 
     def _run(self) -> None:
-        used, at = cpu_seconds(self._process), time.monotonic()
-        pause = 1.0  # a short run has a point, too
-        while not self._closing.wait(pause):
-            pause = _EVERY
-            now, total = time.monotonic(), cpu_seconds(self._process)
-            step = self._first_step + round(now - self._begun)
-            # A process that has ended takes its time with it.
-            percent = max(0.0, total - used) / (now - at) * 100
-            used, at = total, now
-            self._writer.add_scalar("system/cpu_percent", percent, step)
-            self._writer.add_scalar("system/memory_bytes", memory_bytes(self._process), step)
-            for name, value in graphics_cards().items():
-                self._writer.add_scalar(f"system/{name}", value, step)
+        due = self._begun + _FIRST_LOOK
+        while not self._closing.wait(min(_LOOK_INTERVAL, max(0.0, due - time.monotonic()))):
+            self._memory = max(self._memory, memory_bytes(self._process))
+            if time.monotonic() >= due:
+                self._write()
+                self._memory = memory_bytes(self._process)
+                due = self._written + _INTERVAL
+        self._write()
+
+    def _write(self) -> None:
+        """Log a point: the processor time since the last one, and the most memory seen since."""
+        now, cpu = time.monotonic(), cpu_seconds(self._process)
+        step = max(self._next_step, self._first_step + round(now - self._begun))
+        # A process that was not waited for takes its time with it.
+        percent = max(0.0, cpu - self._cpu) / max(now - self._written, 1e-3) * 100
+        self._cpu, self._written, self._next_step = cpu, now, step + 1
+        self._writer.add_scalar("cpu_percent", percent, step)
+        self._writer.add_scalar("memory_bytes", self._memory, step)
+        for name, value in graphics_cards().items():
+            self._writer.add_scalar(name, value, step)
 
 
 def cpu_seconds(process: int) -> float:
-    """The processor time of a process and those it has started."""
-    ticks = sum(int(stat[11]) + int(stat[12]) for stat in _tree(process).values())
+    """The processor time of a process and those it has started, with those they waited for."""
+    ticks = sum(sum(map(int, stat[11:15])) for stat in _tree(process).values())
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -16,14 +16,11 @@ from typing import Any, Self
 from tbhub._kernel import CONVERT, NON_FINITE, TROUBLED
 from tbhub.events.names import default_logdir
 from tbhub.writer.arrays import to_array, to_float, to_step
-from tbhub.writer.event_file import DEFAULT_FLUSH_SECS, warn
+from tbhub.writer.event_file import DEFAULT_FLUSH_SECS
 from tbhub.writer.file_writer import DiscardingFileWriter, FileWriter
+from tbhub.writer.non_finite import MAX_FLOAT32, warn_non_finite
 from tbhub.writer.publishing import publish
 from tbhub.writer.record_writer import find_place
-
-# Tags whose NaN has been warned of; a bound, so that memory does not grow with the tags.
-_MAX_WARNED_TAGS = 1000
-_MAX_FLOAT32 = 3.4028235677973366e38  # from here on a float32 is infinite
 
 
 class ScalarWriter:
@@ -73,7 +70,6 @@ class ScalarWriter:
     def _forget_files(self) -> None:
         self._file_writer: FileWriter | None = None
         self._sub_writers: dict[str, FileWriter] = {}
-        self._warned_tags: set[str] = set()
         # The kernel's function once a file is open; this is what makes add_scalar quick.
         self._add_scalar: Any = self._open_and_add_scalar
 
@@ -201,19 +197,9 @@ class ScalarWriter:
                 None if walltime is None else to_float(walltime, where),
             )
         if status & NON_FINITE:
-            self._warn_non_finite(tag, value)
+            warn_non_finite(tag, value, step)
         if status & TROUBLED:
             self._open().event_writer.report()
-
-    def _warn_non_finite(self, tag: str, value: Any, call: str = "add_scalar") -> None:
-        if tag in self._warned_tags or len(self._warned_tags) >= _MAX_WARNED_TAGS:
-            return
-        self._warned_tags.add(tag)
-        number = to_float(value, call)
-        what = f"{number:g}"
-        if _MAX_FLOAT32 <= abs(number) < float("inf"):
-            what += ", which float32 cannot hold (double_precision=True can)"
-        warn(f"{call}({tag!r:.80}): got {what}; further ones for this tag are kept silently")
 
     def _add_styled_scalar(
         self,
@@ -239,7 +225,7 @@ class ScalarWriter:
             tag, number, display_name, description, new_style or double_precision, double_precision
         )
         if number != number or number in (float("inf"), float("-inf")):
-            self._warn_non_finite(tag, number)
+            warn_non_finite(tag, number, step)
         self._add(summary, step, walltime, where)
 
     def add_scalars(
@@ -267,7 +253,7 @@ class ScalarWriter:
                 continue
             status = writer.event_writer.sink.add_scalar(main_tag, number, step, wall_time)
             if status & NON_FINITE:
-                self._warn_non_finite(f"{main_tag}/{tag}", number)
+                warn_non_finite(f"{main_tag}/{tag}", number, step)
             if status & TROUBLED:
                 writer.event_writer.report()
 
@@ -313,9 +299,11 @@ class ScalarWriter:
         if not self._write_to_disk or count == 0:
             return
         file.event_writer.sink.add_scalars(tag, numbers, steps, wall_times)
-        bad = ~(np.abs(numbers) < _MAX_FLOAT32)
+        bad = ~(np.abs(numbers) < MAX_FLOAT32)
         if bad.any():
-            self._warn_non_finite(tag, float(numbers[bad][0]))
+            first = int(bad.argmax())
+            step = first if steps is None else int(steps[first])
+            warn_non_finite(tag, float(numbers[first]), step, "add_scalars_batch")
         if file.event_writer.sink.troubled:
             file.event_writer.report()
 
@@ -388,7 +376,7 @@ class ScalarWriter:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        live = ("_file_writer", "_sub_writers", "_add_scalar", "_warned_tags")
+        live = ("_file_writer", "_sub_writers", "_add_scalar")
         return {name: value for name, value in self.__dict__.items() if name not in live}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

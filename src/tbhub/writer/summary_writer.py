@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tbhub._kernel import NON_FINITE
 from tbhub.errors import WriteError
 from tbhub.writer.arrays import naming, to_float, to_step
+from tbhub.writer.non_finite import warn_non_finite
 from tbhub.writer.scalar_writer import ScalarWriter, check_tag
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class SummaryWriter(ScalarWriter):
             for tag, value in values.items():
                 status = writer.event_writer.sink.add_scalar(tag, value, step, None)
                 if status & NON_FINITE:
-                    self._warn_non_finite(tag, value, "add_hparams")
+                    warn_non_finite(tag, value, global_step, "add_hparams")
         try:
             writer.close()
         except WriteError:  # kept, and tried again with the others

@@ -90,6 +90,6 @@ it("has as many columns as there is room for", () => {
 it("calls a chart by what its section does not say", () => {
   expect(titleOf("train/loss", "train")).toBe("loss");
   expect(titleOf("train/train/loss", "train")).toBe("train/loss");
-  expect(titleOf("system/system/cpu_percent", "system")).toBe("cpu_percent");
+  expect(titleOf("system/cpu_percent", "system")).toBe("cpu_percent");
   expect(titleOf("loss", "")).toBe("loss");
 });

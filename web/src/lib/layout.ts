@@ -138,7 +138,6 @@ export function columnsFor(width: number, windowWidth: number): number {
 /// What a chart is called within its section. What the machine's directory and its tags both say is
 /// said by the section alone.
 export function titleOf(tag: string, section: string): string {
-  if (section === SYSTEM) return tag.replace(/^(system\/)+/, "");
   return section ? tag.slice(section.length + 1) : tag;
 }
 
