@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tbhub.client.hub import AsyncHub, Hub
     from tbhub.client.tensorboard import AsyncTensorBoard, TensorBoard
     from tbhub.errors import NoEventsError, TbhubError, TbhubWarning, WriteError
+    from tbhub.integrations.vertex import TensorboardCapability
     from tbhub.series.load import load
     from tbhub.series.run_data import RunData, ScalarSeries
     from tbhub.tracking.auxiliary import add_tensorboard, tensorboards_of
@@ -83,6 +84,7 @@ _HOMES = {
     "Unavailable": "tbhub.api.problems",
     "Run": "tbhub.tracking.run",
     "tensorboard": "tbhub.tracking.board",
+    "TensorboardCapability": "tbhub.integrations.vertex",
     "add_tensorboard": "tbhub.tracking.auxiliary",
     "tensorboards_of": "tbhub.tracking.auxiliary",
 }
@@ -110,6 +112,7 @@ __all__ = [
     "TbhubError",
     "TbhubWarning",
     "TensorBoard",
+    "TensorboardCapability",
     "TensorboardLimitExceeded",
     "TooLarge",
     "TooManyRequests",

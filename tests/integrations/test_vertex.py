@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tbhub
 from support.hub import PATIENCE, clean_environment, eventually
 from support.vertex_server import VertexServer, vertex_server
 from tbhub import SummaryWriter
@@ -88,6 +89,37 @@ def test_one_that_was_deleted_is_made_anew(vertex_server: VertexServer, tmp_path
 def test_jobs_are_told_where_to_log(tmp_path: Path) -> None:
     made = TensorboardCapability("ours", "gs://bucket/out/")
     assert made.environment("run1") == {"AIP_TENSORBOARD_LOG_DIR": "gs://bucket/out/run1/logs"}
+
+
+def test_the_output_directory_is_optional(
+    vertex_server: VertexServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_CLOUD_BUCKET_NAME", raising=False)
+    made = tbhub.TensorboardCapability(name="ours")
+    first = made.get_or_create()
+    assert made.get_or_create() == first
+    assert list(vertex_server.tensorboards) == [first]
+    with pytest.raises(VertexError, match="set GOOGLE_CLOUD_BUCKET_NAME"):
+        made.log_dir("run1")
+    monkeypatch.setenv("GOOGLE_CLOUD_BUCKET_NAME", "team")
+    assert made.log_dir("run1") == "gs://team/run1/logs"
+    assert tbhub.TensorboardCapability("ours", "team/7/0").log_dir("a") == "gs://team/7/0/a/logs"
+
+
+def test_several_made_at_once_without_a_directory_are_one(
+    vertex_server: VertexServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_CLOUD_BUCKET_NAME", raising=False)
+    barrier = threading.Barrier(4)
+
+    def ask(_: int) -> str:
+        barrier.wait()
+        return TensorboardCapability("ours").get_or_create()
+
+    with ThreadPoolExecutor(4) as threads:
+        found = set(threads.map(ask, range(4)))
+    assert found == set(vertex_server.tensorboards)
+    assert len(found) == 1
 
 
 def test_runs_arrive_once_however_often_they_are_sent(

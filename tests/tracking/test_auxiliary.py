@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from xmanager import xm_local  # support/xmanager_double: classes of the same shape
 
 import tbhub
 from support.hub import PATIENCE, HubProcess, clean_environment, eventually
@@ -123,7 +125,7 @@ def test_a_hub_with_another_launcher_does_not_take_it(hub: HubProcess, logs: Pat
         assert tbhub.add_tensorboard("e", logs, executor=Slurm()) is None
     with pytest.warns(TbhubWarning) as told:
         assert tbhub.add_tensorboard("e", logs, executor=Slurm(partition="cpu")) is None
-    assert "the options of Slurm are set at the hub" in str(told[0].message)
+    assert "not used for this board: partition of Slurm" in str(told[0].message)
     assert eventually(lambda: tbhub.tensorboards_of("e") == [])
 
 
@@ -135,17 +137,98 @@ def test_a_hub_with_another_launcher_does_not_take_it(hub: HubProcess, logs: Pat
         ({"timeout_secs": "60"}, "timeout_secs is '60'"),
         ({"timeout_secs": None}, "timeout_secs is None"),
         ({"port": "6006"}, "port is '6006'"),
-        ({"args": ["--reload"]}, "args is"),
+        ({"args": [1]}, "args is"),
+        ({"args": "--reload"}, "args is"),
+        ({"args": {"samples_per_plugin": "all"}}, "samples_per_plugin is 'all'"),
         ({"log_dir": ""}, "log_dir is empty"),
         ({"log_dir": []}, "log_dir is empty"),
+        ({"log_dir": None}, "log_dir is empty"),
+        ({"log_dir": 7}, "not iterable"),
         ({"termination_delay_secs": -1}, "termination_delay_secs is -1"),
         ({"port": 70000}, "port is 70000"),
-        ({"args": {"reload": 1}}, "args has reload; a board has follow"),
+        ({"executor": object()}, "executor is object; it is a launcher's name"),
         ({"experiment": object()}, "object is no experiment"),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(
-    wrong: dict[str, object], said: str, tmp_path: Path
+def test_a_bad_call_warns_and_the_script_goes_on(
+    wrong: dict[str, object], said: str, tmp_path: Path, nobody: None
 ) -> None:
-    with pytest.raises(ValueError, match=said):
-        tbhub.add_tensorboard(**{"experiment": "e", "log_dir": tmp_path, **wrong})  # type: ignore[arg-type]
+    with pytest.warns(TbhubWarning, match=f"goes on without a TensorBoard: .*{said}"):
+        made = tbhub.add_tensorboard(**{"experiment": "e", "log_dir": tmp_path, **wrong})  # type: ignore[arg-type]
+    assert made is None
+
+
+def test_a_warning_that_is_an_error_does_not_end_the_script(
+    nobody: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tbhub.add_tensorboard("e", "logs", timeout_secs=-1) is None
+    assert "goes on without a TensorBoard: timeout_secs is -1" in capsys.readouterr().err
+
+
+def test_what_is_said_of_a_board_by_xmanagers_local(hub: HubProcess, logs: Path) -> None:
+    options = xm_local.DockerOptions(
+        ports={6006: 6006}, volumes={"/home/ada/.config/gcloud": "/root/.config/gcloud"}
+    )
+    executor = xm_local.Local(
+        docker_options=options, requirements=xm_local.xm.JobRequirements(t4=1)
+    )
+    with pytest.warns(TbhubWarning) as told:
+        board = tbhub.add_tensorboard("e", logs, 6006, timeout_secs=3600, executor=executor)
+    (text,) = (str(each.message) for each in told)
+    assert "docker_options.ports, docker_options.volumes, requirements of Local." in text
+    assert board is not None
+    board.wait(PATIENCE, data=True)
+
+
+def test_executors_without_options_are_silent_also_in_the_third_place(
+    hub: HubProcess, logs: Path
+) -> None:
+    by_place = tbhub.add_tensorboard("e", logs, xm_local.Local(), 3600)
+    by_name = tbhub.add_tensorboard("e", logdir=logs, executor=xm_local.Vertex())
+    assert by_place is not None
+    assert by_name is not None
+    assert by_name.id == by_place.id
+
+
+def test_a_board_meant_for_kubernetes_is_served_where_the_hub_serves_boards(
+    hub: HubProcess, logs: Path
+) -> None:
+    with pytest.warns(TbhubWarning, match="by its launcher local, not by kubernetes"):
+        board = tbhub.add_tensorboard("e", logs, executor=xm_local.Kubernetes())
+    assert board is not None
+    board.wait(PATIENCE, data=True)
+
+
+def test_a_board_is_over_what_a_capability_names(hub: HubProcess, logs: Path) -> None:
+    capability = xm_local.TensorboardCapability("vision", str(logs))
+    board = tbhub.add_tensorboard("e", executor=xm_local.Vertex(tensorboard=capability))
+    assert board is not None
+    assert (board.display_name, board.summary_uri) == ("vision", str(logs))
+
+
+def test_flags_of_tensorboard(hub: HubProcess, logs: Path) -> None:
+    flags = {"window_title": "mine", "samples_per_plugin": "scalars=500", "reload_interval": 5}
+    with pytest.warns(TbhubWarning, match="not used for this board: reload_interval of args"):
+        board = tbhub.add_tensorboard("e", logs, args=flags)
+    assert board is not None
+    assert (board.display_name, board.details.options.samples) == ("mine", 500)
+    words = ["--samples_per_plugin=scalars=0,images=3", "--load_fast=false", "--bind_all"]
+    with pytest.warns(TbhubWarning, match="samples_per_plugin images, load_fast, bind_all of args"):
+        other = tbhub.add_tensorboard("e", logs, args=words)
+    assert other is not None
+    assert other.details.options.samples == 1_000_000
+
+
+def test_an_unknown_argument_is_named(hub: HubProcess, logs: Path) -> None:
+    with pytest.warns(TbhubWarning, match="colour; add_tensorboard has no such argument"):
+        assert tbhub.add_tensorboard("e", logs, colour="red") is not None
+
+
+def test_a_board_is_added_inside_a_loop(hub: HubProcess, logs: Path) -> None:
+    async def launch() -> tbhub.TensorBoard | None:
+        async with xm_local.create_experiment(experiment_title="cifar10") as experiment:
+            return tbhub.add_tensorboard(experiment, logs, executor=xm_local.Local())
+
+    board = asyncio.run(launch())
+    assert board is not None
+    assert [each.id for each in tbhub.tensorboards_of(7)] == [board.id]

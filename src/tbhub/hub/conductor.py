@@ -239,7 +239,8 @@ class Conductor:
         if new.launcher not in (None, self._launcher):
             raise BadRequest(
                 f"This hub serves boards by the launcher {self._launcher}, not by {new.launcher}; "
-                f"one that does is started with --launcher {new.launcher}."
+                f"one that does is started with --launcher {new.launcher}.",
+                launcher=self._launcher,
             )
         if new.key is None and not new.reuse:
             entry = await self._keeper.surely(self._create(caller, new, asked))

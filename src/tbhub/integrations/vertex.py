@@ -19,6 +19,7 @@ from tbhub.errors import TbhubError
 from tbhub.storage.errors import Conflict, NotFound
 from tbhub.storage.open import open_store
 from tbhub.storage.store import Store
+from tbhub.tracking.executors import BUCKET, output_directory
 
 LOG_DIR = "AIP_TENSORBOARD_LOG_DIR"
 """How a job on Vertex is told where to log."""
@@ -42,19 +43,29 @@ class TensorboardCapability:
     Args:
         name: Its display name, or the whole name of one that there is
             (``projects/p/locations/l/tensorboards/1``).
-        base_output_directory: ``gs://bucket/path``; any store that tbhub writes to will do.
+        base_output_directory: ``gs://bucket/path`` or ``bucket/path``; any store that tbhub writes
+            to will do. Without one the bucket of ``GOOGLE_CLOUD_BUCKET_NAME``.
         project: Of Google Cloud; as the environment says unless given.
         location: Its region.
     """
 
     name: str
-    base_output_directory: str
+    base_output_directory: str | None = None
     project: str = ""
     location: str = LOCATION
 
     def log_dir(self, run: str) -> str:
-        """Where a run logs to."""
-        return f"{self.base_output_directory.rstrip('/')}/{run}/logs"
+        """Return where a run logs to.
+
+        Raises:
+            VertexError: No directory is given, and no default bucket is set.
+        """
+        base = output_directory(self.base_output_directory)
+        if base is None:
+            raise VertexError(
+                f"no output directory. hint: give base_output_directory, or set {BUCKET}"
+            )
+        return f"{base.rstrip('/')}/{run}/logs"
 
     def environment(self, run: str) -> dict[str, str]:
         """What a job is told, as jobs on Vertex are."""
@@ -73,10 +84,13 @@ class TensorboardCapability:
             return self.name
         client = client or connect(self.location)
         parent = f"projects/{self.project or default_project()}/locations/{self.location}"
-        return asked(lambda: self._get_or_create(client, parent))
+        base = output_directory(self.base_output_directory)
+        if base is None:
+            return asked(lambda: _oldest_or_new(client, parent, self.name))
+        return asked(lambda: self._get_or_create(client, parent, base))
 
-    def _get_or_create(self, client: Any, parent: str) -> str:
-        store, base = open_store(self.base_output_directory)
+    def _get_or_create(self, client: Any, parent: str, directory: str) -> str:
+        store, base = open_store(directory)
         try:
             path = f"{base}/.tbhub/vertex/{slug(self.name)}.json".lstrip("/")
             while True:
@@ -200,6 +214,17 @@ def _oldest(client: Any, parent: str, name: str) -> str | None:
     found = list(client.list_tensorboards(request=request, timeout=_PATIENCE))
     found.sort(key=lambda each: (each.create_time, each.name))
     return str(found[0].name) if found else None
+
+
+def _oldest_or_new(client: Any, parent: str, name: str) -> str:
+    """Return the oldest of a name; where several are made at once, the others are deleted."""
+    if found := _oldest(client, parent, name):
+        return found
+    made = _create(client, parent, name)
+    kept = _oldest(client, parent, name) or made
+    if kept != made:
+        client.delete_tensorboard(name=made, timeout=_PATIENCE)
+    return kept
 
 
 def _create(client: Any, parent: str, name: str) -> str:
