@@ -18,6 +18,7 @@ from support.azurite import Azurite
 from support.fault_proxy import fault_proxy
 from support.seaweedfs import SeaweedFS
 from tbhub.client.connection import find_connection
+from tbhub.storage.credentials import Known
 from tbhub.storage.errors import BadCredentials, NotFound
 from tbhub.storage.known_hub import known_hub
 from tbhub.storage.open import SETTINGS, open_store, plan_for
@@ -113,6 +114,35 @@ def test_where_oss_is() -> None:
     assert plan.endpoint == "https://box.oss-cn-beijing.aliyuncs.com"
     assert plan.secret is not None
     assert plan.secret["access_key_id"] == "c"
+
+
+@pytest.mark.parametrize(
+    ("host", "asked"),
+    [
+        ("box.oss-cn-hangzhou.aliyuncs.com", "https://box.s3.oss-cn-hangzhou.aliyuncs.com"),
+        (
+            "box.oss-cn-hangzhou-internal.aliyuncs.com",
+            "https://box.s3.oss-cn-hangzhou-internal.aliyuncs.com",
+        ),
+    ],
+)
+def test_a_uri_may_name_the_region_of_oss(host: str, asked: str) -> None:
+    keys = {"access_key_id": "a", "secret_access_key": "b"}
+    place = parse(f"oss://{host}/logs/")
+    plan = plan_for(place, keys, {"OSS_REGION": "cn-beijing"})
+    assert (plan.endpoint, plan.config["region"]) == (asked, "oss-cn-hangzhou")
+    # Which address is asked is for who runs this process, and not for who writes a URI.
+    said = plan_for(place, keys, {"OSS_ENDPOINT": "http://127.0.0.1:9"})
+    assert said.endpoint == "http://box.127.0.0.1:9"
+    assert plan_for(place, {**keys, "region": "cn-x"}, {}).config["region"] == "oss-cn-x"
+
+
+def test_a_connection_is_for_a_bucket_of_oss_however_it_is_written() -> None:
+    known = Known("team", parse("oss://box/logs"), None, {})
+    assert known.holds(parse("oss://box.oss-cn-hangzhou.aliyuncs.com/logs/a"))
+    assert not known.holds(parse("oss://box2.oss-cn-hangzhou.aliyuncs.com/logs/a"))
+    with_region = Known("team", parse("oss://box.oss-cn-hangzhou.aliyuncs.com/logs"), None, {})
+    assert with_region.holds(parse("oss://box/logs/a"))
 
 
 @pytest.mark.parametrize("place", ["oss"], indirect=True)

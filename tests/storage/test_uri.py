@@ -31,6 +31,18 @@ any_name = st.text(HOSTILE, max_size=12) | st.text(max_size=12)
         ("S3://bucket/a b/%2f/#x?y", Uri("s3", "bucket", "a b/%2f/#x?y")),
         ("gs://my.bucket_1/ü/", Uri("gs", "my.bucket_1", "ü")),
         ("oss://b/a@b:c", Uri("oss", "b", "a@b:c")),
+        (
+            "oss://box.oss-cn-hangzhou.aliyuncs.com/logs/",
+            Uri("oss", "box", "logs", "cn-hangzhou"),
+        ),
+        (
+            "oss://my-box.oss-cn-hangzhou-internal.aliyuncs.com/a/b",
+            Uri("oss", "my-box", "a/b", "cn-hangzhou-internal"),
+        ),
+        (
+            "oss://box.oss-cn-x.aliyuncs.com.evil/a",
+            Uri("oss", "box.oss-cn-x.aliyuncs.com.evil", "a"),
+        ),
         ("az://box/p", Uri("az", "box", "p")),
         ("az://$web/p", Uri("az", "$web", "p")),
         ("az://box@acct/p", Uri("az", "box", "p", "acct")),

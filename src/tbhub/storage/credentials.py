@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tbhub.storage.errors import StoreError
-from tbhub.storage.uri import Uri, parse
+from tbhub.storage.uri import OSS, Uri, parse
 
 Workspaces = Collection[int] | None  # None: all of them
 
@@ -23,12 +23,14 @@ class Known:
     def holds(self, place: Uri) -> bool:
         """Whether a place lies at or below the prefix: ``s3://b/x`` holds no ``s3://b/xy``.
 
-        Keys go to a host that a place names only if the connection names it, too.
+        Keys go to a host that a place names only if the connection names it, too. A region of OSS
+        is no other host: names of buckets are unique in all regions.
         """
         mine = self.place
         if (mine.scheme, mine.bucket) != (place.scheme, place.bucket):
             return False
-        if mine.account != place.account and (mine.account or "." in place.account):
+        named = mine.account or "." in place.account
+        if mine.scheme != OSS and mine.account != place.account and named:
             return False
         return not mine.path or f"{place.path}/".startswith(f"{mine.path}/")
 

@@ -120,11 +120,17 @@ def _s3(given: Mapping[str, str], environ: Mapping[str, str]) -> Plan:
 
 
 def _oss(place: Uri, given: Mapping[str, str], environ: Mapping[str, str]) -> Plan:
-    region = given.get("region") or _first(environ, "OSS_REGION", "ALIBABA_CLOUD_REGION_ID")
+    region = given.get("region") or place.account
+    region = region or _first(environ, "OSS_REGION", "ALIBABA_CLOUD_REGION_ID")
     region = region.removeprefix("oss-")
     endpoint = given.get("endpoint") or _first(environ, "OSS_ENDPOINT")
     if not endpoint and not region:
-        raise BadCredentials("open", str(place), "give a region or an endpoint, or set OSS_REGION")
+        raise BadCredentials(
+            "open",
+            str(place),
+            "give a region or an endpoint, or set OSS_REGION, or write "
+            f"oss://{place.bucket}.oss-REGION.aliyuncs.com/…",
+        )
     endpoint = endpoint or f"https://s3.oss-{region}.aliyuncs.com"
     scheme, _, host = endpoint.rpartition("://")
     keys = _keys(given) or _keys(
@@ -144,7 +150,7 @@ def _oss(place: Uri, given: Mapping[str, str], environ: Mapping[str, str]) -> Pl
     address = f"{scheme or 'https'}://{place.bucket}.{host.strip('/')}"
     return Plan(
         config={
-            "region": f"oss-{region}" if region else "oss",
+            "region": f"oss-{region.removesuffix('-internal')}" if region else "oss",
             "endpoint": address,
             "aws_endpoint_url_s3": address,
             "virtual_hosted_style_request": True,

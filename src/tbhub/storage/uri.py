@@ -2,6 +2,7 @@
 
     runs/a   /data/runs   file:///data/runs
     s3://bucket/path      gs://bucket/path      oss://bucket/path
+    oss://bucket.oss-cn-hangzhou.aliyuncs.com/path    with the region, as PAI writes it
     az://container/path   az://container@account/path
     abfs://container@account.dfs.core.windows.net/path
     hub://runs/12/path    what a hub keeps for its run 12
@@ -26,6 +27,10 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BUCKET = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._-]{0,254}")
 _ACCOUNT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?")
 _AZURE_HOST = re.compile(r"([^.]+)\.(?:dfs|blob)\.core\.windows\.net")
+# A bucket of OSS with the host it is asked at; the region is all that is taken of that.
+_OSS_HOST = re.compile(
+    r"([a-z0-9][a-z0-9-]{1,61}[a-z0-9])\.(?:s3\.)?oss-([a-z0-9][a-z0-9-]{0,62})\.aliyuncs\.com"
+)
 _RUN = re.compile(r"[1-9][0-9]{0,17}(/|$)")
 # Control characters, the backslash (a slash to some servers), and what XML cannot hold.
 _UNSTORABLE = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff\ufffe\uffff]")
@@ -38,12 +43,14 @@ class Uri:
     scheme: str  # file, s3, gs, az, oss, hub
     bucket: str = ""
     path: str = ""  # without a slash at its end; in a bucket without one at its beginning
-    account: str = ""  # of Azure: a name, or the whole host where the cloud is another
+    account: str = ""  # of Azure: a name, or the whole host where the cloud is another; OSS: region
 
     def __str__(self) -> str:
         if self.scheme == FILE:
             return self.path
         account = f"@{self.account}" if self.account else ""
+        if account and self.scheme == OSS:
+            account = f".oss-{self.account}.aliyuncs.com"
         path = f"/{self.path}" if self.path else ""
         return f"{self.scheme}://{self.bucket}{account}{path}"
 
@@ -97,6 +104,8 @@ def _object(scheme: str, rest: str) -> Uri:
         raise BadName("open", f"{scheme}://…", "what follows must be runs/ and a run's number")
     known = _AZURE_HOST.fullmatch(account)
     path = path[:-1] if path.endswith("/") else path
+    if scheme == OSS and (host := _OSS_HOST.fullmatch(bucket)):
+        bucket, account = host.groups()
     return Uri(scheme, bucket, object_name(path) if path else "", known[1] if known else account)
 
 
