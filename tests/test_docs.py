@@ -40,6 +40,7 @@ def test_code_blocks_run(document: Path, tmp_path: Path) -> None:
         "TBHUB_CACHE_DIR": str(tmp_path / "cache"),
         "TBHUB_SPOOL_DIR": str(tmp_path / "spool"),
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "XDG_DATA_HOME": str(tmp_path / "data"),
     }
     with ExitStack() as running:
         for language, code in blocks:

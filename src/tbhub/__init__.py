@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tbhub.tracking.auxiliary import add_tensorboard, tensorboards_of
     from tbhub.tracking.board import tensorboard
     from tbhub.tracking.run import Run
+    from tbhub.tracking.submit import Job, submit
     from tbhub.writer.file_writer import FileWriter
     from tbhub.writer.global_writer import GlobalSummaryWriter
     from tbhub.writer.record_writer import RecordWriter, register_writer_factory
@@ -83,6 +84,8 @@ _HOMES = {
     "TooLarge": "tbhub.api.problems",
     "Unavailable": "tbhub.api.problems",
     "Run": "tbhub.tracking.run",
+    "Job": "tbhub.tracking.submit",
+    "submit": "tbhub.tracking.submit",
     "tensorboard": "tbhub.tracking.board",
     "TensorboardCapability": "tbhub.integrations.vertex",
     "add_tensorboard": "tbhub.tracking.auxiliary",
@@ -100,6 +103,7 @@ __all__ = [
     "GlobalSummaryWriter",
     "Hub",
     "HubUnreachable",
+    "Job",
     "NoEventsError",
     "NotAuthenticated",
     "NotFound",
@@ -123,6 +127,7 @@ __all__ = [
     "add_tensorboard",
     "load",
     "register_writer_factory",
+    "submit",
     "tensorboard",
     "tensorboards_of",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import Any, Literal
 import httpx2
 import pytest
 
+from support.hub import eventually
 from support.up import Up
 from tbhub import (
     AsyncHub,
@@ -30,6 +32,7 @@ from tbhub import (
     WaitTimeout,
 )
 from tbhub.api.models import Board, LogLine, LogLines, State
+from tbhub.client.board_status import PAI_WORDS, BoardStatus
 from tbhub.client.calls import Call
 from tbhub.client.replies import Lost, Reply
 from tbhub.client.steps import Steps, do
@@ -367,3 +370,42 @@ def test_coroutines() -> None:
         await board.delete()
 
     asyncio.run(main())
+
+
+def test_a_board_is_attached_to_by_its_id() -> None:
+    board = TensorBoard.create(uri="runs/a", display_name="mine")
+    for called in (board.id, board.id[:8], "mine"):
+        assert TensorBoard(called).id == board.id
+    with Hub() as hub:
+        again = TensorBoard(tensorboard_id=board.id, hub=hub)
+        assert (again.app_uri, again.status) == (board.app_uri, "RUNNING")
+    board.delete()
+    with pytest.raises(NotFound):
+        TensorBoard(board.id)
+
+
+def test_a_status_is_equal_to_pais_word() -> None:
+    board = TensorBoard.create(uri="runs/a")
+    status = board.status
+    assert status == "RUNNING"
+    assert "Running" == status == State.RUNNING
+    assert status != "Stopped"
+    assert status != "running"
+    assert status in ["Stopped", "Running"]
+    assert {status: 1}["RUNNING"] == {"RUNNING": 1}[status] == 1
+    assert status in {State.RUNNING}
+    assert json.dumps({"status": status}) == '{"status": "RUNNING"}'
+    assert f"{status}" == "RUNNING"
+    board.stop()
+    eventually(lambda: board.status in ("Stopped", "Creating_Failed"))
+    assert board.status == "Stopped"
+    board.kill()
+    assert board.status == "Deleted"
+
+
+def test_every_state_has_a_word_of_pais() -> None:
+    known = {"Pending", "Creating", "Running", "Creating_Failed", "Stopping", "Stopped", "Deleted"}
+    assert set(PAI_WORDS) == set(State)
+    assert set(PAI_WORDS.values()) == known
+    for state, word in PAI_WORDS.items():
+        assert BoardStatus(state) == word

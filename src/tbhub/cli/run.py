@@ -145,8 +145,10 @@ def run(
     from tbhub.tracking.hparams import parse_hparam
     from tbhub.tracking.lifeline import Lifeline
     from tbhub.tracking.run import new_run
+    from tbhub.tracking.submit import JOB_FILE, record_run
     from tbhub.tracking.supervisor import NOT_EXECUTABLE, NOT_FOUND, supervise
 
+    job_file = os.environ.pop(JOB_FILE, None)  # not for what the command runs
     given = dict(map(parse_hparam, hparams or ()))
     if rank != "auto" and not rank.isdecimal():
         raise ValueError(f"--rank is a number or auto, not {rank!r}")
@@ -180,6 +182,7 @@ def run(
             restore=not no_restore,
             report=_say,
         )
+        record_run(job_file, lifeline)
         if lifeline.started is not None and number == 0:
             announce_start(lifeline.started.run.name, lifeline.url)
         try:
@@ -199,6 +202,7 @@ def run(
             _say(f"{command[0]}: {error.strerror}")
             missing = isinstance(error, FileNotFoundError)
             raise typer.Exit(NOT_FOUND if missing else NOT_EXECUTABLE) from None
+    record_run(job_file, lifeline)  # a hub may have answered since
     if outcome.adopted:
         _say(outcome.adopted)
     if lifeline.started is not None and number == 0 and not lifeline.is_fenced:

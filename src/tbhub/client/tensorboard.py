@@ -27,6 +27,7 @@ from tbhub.api.models import (
     State,
 )
 from tbhub.client import calls
+from tbhub.client.board_status import BoardStatus
 from tbhub.client.errors import UnexpectedStatusException, WaitTimeout
 from tbhub.client.find import every_board, find_board
 from tbhub.client.hub import AsyncHub, Hub
@@ -364,20 +365,34 @@ class _Board:
 class TensorBoard(_Board, Waiting):
     """A board on the hub; methods wait for their answer.
 
-    Use `TensorBoard.create`, `TensorBoard.get` or `TensorBoard.list`.
+    `TensorBoard.create` makes one; ``TensorBoard(id)``, `TensorBoard.get` and `TensorBoard.list`
+    find those that there are.
+
+    Args:
+        tensorboard_id: Its id, a unique prefix of that, or its name.
+        hub: The hub to ask; without one: see `Hub`.
+
+    Raises:
+        NotFound: There is none, or none that may be seen.
+        Ambiguous: There are several; its details list them.
     """
 
     _hub: Hub
+
+    def __init__(self, tensorboard_id: str | Board, hub: Hub | None = None) -> None:
+        hub = hub or Hub(keep_alive=False)
+        found = tensorboard_id
+        super().__init__(found if isinstance(found, Board) else hub.do(find_board(found)), hub)
 
     def do(self, steps: Steps[T]) -> T:
         """Does some steps."""
         return self._hub.do(steps)
 
     @property
-    def status(self) -> State:
-        """The state the board is in now: asks the hub."""
+    def status(self) -> BoardStatus:
+        """The state the board is in now: asks the hub. Equal to PAI's word for it, too."""
         self.refresh()
-        return self._board.state
+        return BoardStatus(self._board.state)
 
     @classmethod
     def _made(cls, steps: Steps[Board], hub: Hub | None) -> TensorBoard:
@@ -400,9 +415,9 @@ class AsyncTensorBoard(_Board, Awaiting):
         return await self._hub.do(steps)
 
     @property
-    def status(self) -> State:
+    def status(self) -> BoardStatus:
         """The state the board was in at the last look; `refresh` has another."""
-        return self._board.state
+        return BoardStatus(self._board.state)
 
     @classmethod
     async def _made(cls, steps: Steps[Board], hub: AsyncHub | None) -> AsyncTensorBoard:
@@ -421,7 +436,7 @@ def wait_until_up(board: Board, timeout: float | None, *, data: bool = False) ->
     pause = _FIRST_PAUSE
     while not (board.state == State.RUNNING or (board.state in UP and not data)):
         if board.state in ENDED:
-            raise UnexpectedStatusException(ending(board), board.state)
+            raise UnexpectedStatusException(ending(board), BoardStatus(board.state))
         left = pause if end is None else end - time.monotonic()
         if left <= 0:
             wanted = "shows data" if data and board.state in UP else "is up"

@@ -2,33 +2,77 @@
 
 from __future__ import annotations
 
-from tbhub.catalog.selection import quote
+import re
+
+from tbhub.api.problems import Ambiguous, NotFound
+from tbhub.catalog.selection import RunName, quote
 from tbhub.client.hub import Hub
 from tbhub.client.tensorboard import TensorBoard
 from tbhub.tracking.run import Run
 
+_SELECTOR = re.compile(r"(exp|trial|job):|#\d")
+
 
 def tensorboard(
-    run_or_experiment: Run | str | int, *, wait: bool = True, hub: Hub | None = None
+    run_or_experiment: Run | str | int,
+    *,
+    wait: bool = True,
+    timeout: float | None = 60.0,
+    hub: Hub | None = None,
 ) -> TensorBoard:
-    """Opens the board of a run or an experiment, or the one that there is.
+    """Open the board of a run or an experiment, or the one that there is.
 
     Args:
-        run_or_experiment: A `Run`; or an experiment, by its name or its number. Runs that come to
-            an experiment later are shown, too.
+        run_or_experiment: A `Run`; a run's number or name; an experiment's name; or a selector:
+            ``"trial:12"``, ``"exp:7"``. Runs that come to an experiment later are shown, too.
         wait: Return when the board is up.
+        timeout: Seconds that `wait` may take; None: as long as it takes.
         hub: Which hub; see `Hub`.
 
     Raises:
-        NotFound: There is no such experiment.
+        NotFound: There is no such run or experiment.
+        Ambiguous: A run and an experiment have this name, or several runs.
         HubUnreachable: No hub answers.
+        WaitTimeout: The board is not up in time; it may still come up.
     """
-    what = run_or_experiment
+    what: Run | str | int = run_or_experiment
     if isinstance(what, Run):
         if what.id is None:
-            return TensorBoard.create(uri=what.logdir, wait=wait, reuse=True, hub=hub)
-        return TensorBoard.create(trials=what.id, wait=wait, reuse=True, hub=hub)
+            place = what.logdir
+            return TensorBoard.create(uri=place, wait=wait, timeout=timeout, reuse=True, hub=hub)
+        what = what.id
+    if isinstance(what, str) and what.isdecimal():
+        what = int(what)
+    if isinstance(what, str):
+        asked = hub or Hub(keep_alive=False)
+        what = what if _SELECTOR.match(what) else _named(asked, what)
     if isinstance(what, int):
-        return TensorBoard.create(experiments=what, wait=wait, reuse=True, follow=True, hub=hub)
-    selector = f"exp:{quote(what)}"
-    return TensorBoard.create(runs=selector, wait=wait, reuse=True, follow=True, hub=hub)
+        return TensorBoard.create(trials=what, wait=wait, timeout=timeout, reuse=True, hub=hub)
+    return TensorBoard.create(
+        runs=what, wait=wait, timeout=timeout, reuse=True, follow=True, hub=hub
+    )
+
+
+def _named(hub: Hub, name: str) -> str | int:
+    """Return the number of the run of a name, or the selector of an experiment."""
+    experiment = f"exp:{quote(name)}"
+    runs, has_experiment = _runs(hub, str(RunName(name))), _runs(hub, experiment) is not None
+    if runs and (has_experiment or len(runs) > 1):
+        matches = [f"trial:{number}" for number in runs]
+        matches += [experiment] if has_experiment else []
+        raise Ambiguous(
+            f"{name!r} may be {' or '.join(matches)}: write one of these", matches=matches
+        )
+    if not runs and not has_experiment:
+        raise NotFound(f"There is no run and no experiment {name!r}; `tbhub runs` lists them.")
+    return runs[0] if runs else experiment
+
+
+def _runs(hub: Hub, selector: str) -> list[int] | None:
+    """Return the numbers of runs, at most ten; None if what they are named by is not there."""
+    try:
+        return [run.id for run in hub.runs(selector, limit=10, metrics=False).runs]
+    except Ambiguous as error:
+        raise error
+    except NotFound:
+        return None
