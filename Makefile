@@ -26,7 +26,7 @@ help: ## what can be made
 up: $(VENV)/.built build/.web ## set up, log demo runs of every kind, and show them in a board
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.dev .venv-tf/.ready .venv-profile/.ready build/azurite/.ready build/fuzz/.built build/.web check native-test ## set up and run every test
+test: $(VENV)/.dev .venv-tf/.ready .venv-profile/.ready build/transformers4/.ready build/azurite/.ready build/fuzz/.built build/.web check native-test ## set up and run every test
 	@echo "· fuzzing for a short while"
 	@scripts/fuzz 10
 	@echo "· tests"
@@ -125,6 +125,13 @@ build/.web: $(WEB) scripts/build-web
 	@echo "· installing the profile plugin into .venv-profile"
 	@rm -rf .venv-profile
 	@$(PIP) install --target .venv-profile xprof==2.24.2
+	@touch $@
+
+# Transformers 4 is put beside 5, with what it needs of another version.
+build/transformers4/.ready: | $(VENV)/.tools
+	@echo "· installing Transformers 4 into build/transformers4"
+	@rm -rf build/transformers4
+	@$(PIP) install --no-deps --target build/transformers4 transformers==4.57.6 huggingface_hub==0.36.2 tokenizers==0.22.2
 	@touch $@
 
 # Azure's store for tests, as its maker gives it out.

@@ -28,6 +28,7 @@ from tbhub.series.run_data import Runs
 
 RUN = [sys.executable, "-c", "from tbhub.cli.main import main; main()", "run", "--offline", "--"]
 WHERE = 'print(os.environ["TBHUB_LOGDIR"])'
+TRANSFORMERS_4 = Path(__file__).parents[2] / "build" / "transformers4"
 TENSORFLOW = Path(__file__).parents[2] / ".venv-tf" / "bin" / "python"
 
 
@@ -64,6 +65,22 @@ def train(program: str, environment: dict[str, str], directory: Path, python: st
 @pytest.mark.parametrize("framework", UNMODIFIED)
 def test_unmodified(framework: str, environment: dict[str, str], tmp_path: Path) -> None:
     train(UNMODIFIED[framework], environment, tmp_path, sys.executable)
+
+
+@pytest.fixture
+def with_transformers_4(environment: dict[str, str]) -> dict[str, str]:
+    """Transformers 4 is found before 5."""
+    if not TRANSFORMERS_4.exists():
+        pytest.fail("no Transformers 4: `make build/transformers4/.ready` installs it")
+    return {**environment, "PYTHONPATH": str(TRANSFORMERS_4)}
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("means", ["unmodified", "integrated"])
+def test_transformers_4(means: str, with_transformers_4: dict[str, str], tmp_path: Path) -> None:
+    program = (UNMODIFIED if means == "unmodified" else INTEGRATED)["transformers"]
+    is_4 = "import transformers\nassert transformers.__version__.startswith('4.')\n"
+    train(is_4 + program, with_transformers_4, tmp_path, sys.executable)
 
 
 @pytest.mark.frameworks

@@ -172,9 +172,11 @@ UNMODIFIED = {
         logger=f"TensorBoardLogger({LOGDIR})",
         run="lightning_logs/version_0",
     ),
+    # Transformers 4 is told by an argument, which 5 does not have any more.
     "transformers": TRANSFORMERS.format(
-        imports=f'os.environ["TENSORBOARD_LOGGING_DIR"] = {LOGDIR}',
-        arguments='report_to="tensorboard"',
+        imports='has = "logging_dir" in TrainingArguments.__dataclass_fields__\n'
+        'where = {"logging_dir": os.environ["PAI_OUTPUT_TENSORBOARD"]} if has else {}',
+        arguments='report_to="tensorboard", **where',
         options="",
         logged='{".": {"train/loss": train, "eval/loss": test}}',
     ),
