@@ -39,6 +39,14 @@ def test_a_command_that_is_killed_is_told_with_the_signal(hub: HubProcess) -> No
     assert said[-1] == f"tbhub: Run a was killed by SIGTERM: {hub.url}/runs/1"
 
 
+def test_a_command_that_is_not_there_has_an_address_too(hub: HubProcess) -> None:
+    said = printed(*TBHUB, "run", "--name", "a", "--", "no-such-command")
+    assert said[1:] == [
+        "tbhub: no-such-command: No such file or directory",
+        f"tbhub: Run a failed with exit code 127: {hub.url}/runs/1",
+    ]
+
+
 def test_a_run_inside_a_command_is_told_once(hub: HubProcess) -> None:
     said = printed(*TBHUB, "run", "--name", "a", "--", sys.executable, "-c", RUN)
     assert [line for line in said if "/runs/" in line] == [

@@ -89,6 +89,25 @@ def test_a_short_command_has_a_point_of_its_start_and_one_of_its_end(tmp_path: P
     assert min(curves["memory_bytes"].values) > 0
 
 
+def test_a_command_that_ends_at_once_has_used_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(system, "_INTERVAL", 0.05)
+    quick = subprocess.Popen([sys.executable, "-c", "pass"])
+    metrics = SystemMetrics(tmp_path / "run", quick.pid)
+    os.waitid(os.P_PID, quick.pid, os.WEXITED | os.WNOWAIT)
+
+    def has_points() -> bool:
+        metrics._writer.flush()
+        points = load(tmp_path / "run")["system"].scalars.get("memory_bytes")
+        return points is not None and len(points.steps) > 2
+
+    eventually(has_points)
+    metrics.close()
+    quick.wait()
+    assert min(load(tmp_path / "run")["system"].scalars["memory_bytes"].values) > 0
+
+
 def test_curves_of_a_command(tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_double(tools, "0, 50, 100")
     monkeypatch.setattr(system, "_INTERVAL", 0.05)

@@ -146,7 +146,7 @@ def run(
     from tbhub.tracking.lifeline import Lifeline
     from tbhub.tracking.run import new_run
     from tbhub.tracking.submit import JOB_FILE, record_run
-    from tbhub.tracking.supervisor import NOT_EXECUTABLE, NOT_FOUND, supervise
+    from tbhub.tracking.supervisor import NOT_EXECUTABLE, NOT_FOUND, Outcome, supervise
 
     job_file = os.environ.pop(JOB_FILE, None)  # not for what the command runs
     given = dict(map(parse_hparam, hparams or ()))
@@ -201,7 +201,7 @@ def run(
         except OSError as error:
             _say(f"{command[0]}: {error.strerror}")
             missing = isinstance(error, FileNotFoundError)
-            raise typer.Exit(NOT_FOUND if missing else NOT_EXECUTABLE) from None
+            outcome = Outcome(NOT_FOUND if missing else NOT_EXECUTABLE, "", "failed")
     record_run(job_file, lifeline)  # a hub may have answered since
     if outcome.adopted:
         _say(outcome.adopted)

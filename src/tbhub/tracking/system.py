@@ -56,7 +56,7 @@ class SystemMetrics:
             self._memory = max(self._memory, memory_bytes(self._process))
             if time.monotonic() >= due:
                 self._write()
-                self._memory = memory_bytes(self._process)
+                self._memory = memory_bytes(self._process) or self._memory  # it may have just ended
                 due = self._written + _INTERVAL
         self._write()
 
