@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 
 from support.commands import PATIENCE
@@ -291,25 +292,49 @@ def test_boards_are_sorted_and_chosen_by_state(up: Up) -> None:
     assert "RUNNING" in up.failed(2, "list", "--state", "asleep")
 
 
-def test_a_browser_is_logged_in_without_a_token_in_its_arguments(up: Up, tmp_path: Path) -> None:
+def follow_link(url: str) -> str:
+    """The page that a login link opens, in a browser of its own."""
+    address, _, code = url.partition("#")
+    with httpx2.Client(verify=False, timeout=PATIENCE) as client:
+        answer = client.post(address, data={"code": code})
+        assert answer.status_code == 303, answer.text
+        page = str(httpx2.URL(address).join(answer.headers["location"]))
+        assert client.get(page).status_code == 200
+    return page
+
+
+def test_every_start_opens_its_own_board_logged_in(up: Up, tmp_path: Path) -> None:
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/opened\n')
     browser.chmod(0o755)
-    up.done("start", "all", "--name", "mine", BROWSER=str(browser))
-    up.done("open", "mine", BROWSER=str(browser))
-    eventually(lambda: (tmp_path / "opened").exists())
-    for opened in (tmp_path / "opened").read_text().splitlines():
-        assert "token" not in opened
-        page = Path(urlsplit(opened).path)
-        assert stat.S_IMODE(page.stat().st_mode) == 0o600
-        (address,) = re.findall(r'"(http[^"]*)"', page.read_text())
-        parts = urlsplit(address)
-        connection = http.client.HTTPConnection(parts.netloc, timeout=PATIENCE)
-        connection.request("GET", f"{parts.path}?{parts.query}")
-        response = connection.getresponse()
-        assert response.status in (302, 303, 307)
-        assert response.headers["location"] == parts.path
-        connection.close()
+    names = ("one", "two", "three")
+    for name in names:
+        up.done("start", "all", "--name", name, BROWSER=str(browser))
+    up.done("open", "one", BROWSER=str(browser))
+
+    def opened() -> list[str]:
+        path = tmp_path / "opened"
+        return path.read_text().splitlines() if path.exists() else []
+
+    eventually(lambda: len(opened()) == 4)
+    pages = [Path(urlsplit(each).path) for each in opened()]
+    assert not any("tbh_" in each for each in opened())  # others see the arguments of processes
+    assert {stat.S_IMODE(page.stat().st_mode) for page in pages} == {0o600}
+    links = [re.findall(r'"(http[^"]*)"', page.read_text())[0] for page in pages]
+    assert not any("token" in link for link in links)
+    urls = {each["name"]: each["url"] for each in up.json("list")}
+    assert [follow_link(link) for link in links] == [urls[name] for name in (*names, "one")]
+
+
+def test_without_a_browser_a_link_is_printed_that_logs_in_once(up: Up) -> None:
+    started = up.run("start", "all", "--name", "mine")
+    assert started.returncode == 0
+    for done in (started, up.run("open", "mine", "--no-browser")):
+        (link,) = re.findall(r"works once\): (http\S+)", done.stderr)
+        assert follow_link(link) == board(up, "mine")["url"]
+        address, _, code = link.partition("#")
+        assert httpx2.post(address, data={"code": code}, verify=False).status_code == 410
+    assert "tbh_" not in up.run("start", "all", "-d").stderr
 
 
 # --- which

@@ -205,6 +205,7 @@ MATRIX: dict[str, Row] = {
         dict.fromkeys(CALLERS, 401),
     ),
     "POST /api/v1/logout": ("/api/v1/logout", KNOWN),
+    "POST /api/v1/login-links": (lambda _: ("/api/v1/login-links", {}), KNOWN),
     # workspaces
     "GET /api/v1/workspaces": ("/api/v1/workspaces", KNOWN),
     "POST /api/v1/workspaces": (

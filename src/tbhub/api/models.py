@@ -117,6 +117,28 @@ class Login(_Request):
     password: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 
 
+class NewLoginLink(_Request):
+    """A link that logs a browser in as the caller.
+
+    Args:
+        path: The page it opens, below the hub's address, with the hub's base path.
+    """
+
+    path: Annotated[str, StringConstraints(max_length=2048)] | None = None
+
+
+class LoginLink(_Model):
+    """The only time the link is shown.
+
+    Args:
+        url: What to open.
+        expires: Until when it works, once; None: no login is needed, and it works as ever.
+    """
+
+    url: str
+    expires: datetime | None = None
+
+
 class Token(_Model):
     id: int
     name: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -144,38 +143,3 @@ def read_secret(prompt: str, from_stdin: bool, option: str, *, twice: bool = Fal
     if not secret:
         raise ValueError(f"the {prompt.lower()} is empty")
     return secret
-
-
-def has_display() -> bool:
-    """Whether a browser has somewhere to be shown; one in the terminal would take it over."""
-    return sys.platform != "linux" or any(
-        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    )
-
-
-def open_browser(url: str, token: str | None = None, home: Path | None = None) -> None:
-    """Shows an address in a browser, if there is a display.
-
-    A token goes by a file that only its owner can read: others see the arguments of processes.
-    """
-    if not has_display():
-        return
-    import webbrowser
-
-    if token and home:
-        url = _redirection(url, token, home).as_uri()
-    webbrowser.open(url)
-
-
-def _redirection(url: str, token: str, home: Path) -> Path:
-    """A page that sends the browser on, logged in."""
-    import json
-    from urllib.parse import quote
-
-    path = home / "open.html"
-    with_token = json.dumps(f"{url}?token={quote(token, safe='')}").replace("<", "\\u003c")
-    page = f"<!doctype html><title>tbhub</title><script>location.replace({with_token})</script>\n"
-    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(number, "w") as file:
-        file.write(page)
-    return path

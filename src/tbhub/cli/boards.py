@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tbhub.cli.asking import connect, find, open_browser, selector
+from tbhub.cli.asking import connect, find, selector
+from tbhub.cli.browser import open_board_page
 from tbhub.cli.completion import BoardArgument, complete_boards, complete_selectors
 from tbhub.cli.tables import Column, Csv, Json, Output, Quiet, print_json, show
 from tbhub.cli.text import clock, count, duration, plain, span
@@ -115,15 +116,15 @@ def open_board(
     - `tbhub open rarely-cute-otter`
     - `tbhub open aab4 --no-browser`
 
-    A stopped board starts again when its page is visited. One that has failed or ended for good is
-    not opened: it says why, and what to do.
+    Without a browser, e.g. over ssh, it also prints a link to paste into one: it logs you in, once
+    and within ten minutes. A stopped board starts again when its page is visited. One that has
+    failed or ended for good is not opened: it says why, and what to do.
     """
     with connect() as hub:
         found = find(hub, board)
         _insist_on_life(found)
         print(found.url)
-        if browser:
-            open_browser(found.url, hub.connection.token, hub.connection.home)
+        open_board_page(hub, found, browser)
 
 
 def config(board: BoardArgument) -> None:

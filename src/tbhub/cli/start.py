@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tbhub.cli.asking import connect, open_browser, selector
+from tbhub.cli.asking import connect, selector
+from tbhub.cli.browser import open_board_page
 from tbhub.cli.completion import complete_selectors
 from tbhub.cli.text import duration, plain
 
@@ -123,9 +124,11 @@ def start(
     - `tbhub start ./runs s3://bucket/logs/` paths and URIs
     - `tbhub start exp:mnist --group-by "all except seed" --name mnist -d`
 
-    Prints what happens until the board is up, then its address, and opens a browser. The board
-    stays when the command has ended: `tbhub list` shows it, `tbhub stop` stops it. Selectors are
-    described by `tbhub runs --help`; TIME is like `90`, `15m`, `2h`, `3d`.
+    Prints what happens until the board is up, then its address, and opens a browser, logged in.
+    Where there is none, e.g. over ssh, it prints a link to paste into one: it logs you in, once and
+    within ten minutes. The board stays when the command has ended: `tbhub list` shows it,
+    `tbhub stop` stops it. Selectors are described by `tbhub runs --help`; TIME is like `90`, `15m`,
+    `2h`, `3d`.
 
     Exits with 3 when a run is not found, 6 when you may not have more boards, 7 when it was not up
     in time (it may still come up).
@@ -172,8 +175,7 @@ def start(
         if detach:
             return
         print(f"TensorBoard is running at: {board.url}", flush=True)
-        if browser:
-            open_browser(board.url, hub.connection.token, hub.connection.home)
+        open_board_page(hub, board, browser)
 
 
 def _create(hub: Hub, new: NewBoard, words: list[str]) -> Board:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tbhub.cli.asking import open_browser
+from tbhub.cli.browser import open_browser
 from tbhub.cli.text import count, plain
 
 if TYPE_CHECKING:
@@ -156,10 +156,16 @@ def _run(settings: Settings, browser: bool) -> None:
             )
         Thread(target=_tell_runs, args=(hub,), daemon=True).start()
         if browser:
-            arguments = (f"{hub.url}/", hub.token, hub.home.path)
-            Thread(target=open_browser, args=arguments, daemon=True).start()
+            Thread(target=_open_browser, args=(hub,), daemon=True).start()
 
     run(settings, ready)
+
+
+def _open_browser(hub: Hub) -> None:
+    """Open the hub's page, logged in as its first user."""
+    caller = hub.identity.identify(hub.token)
+    assert caller is not None
+    open_browser(lambda: hub.login_links.create(caller, None, hub.url), hub.home.path)
 
 
 def _from_elsewhere(url: str) -> str:

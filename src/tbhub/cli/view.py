@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tbhub.cli.browser import open_address
 from tbhub.cli.named_paths import is_uri, name_and_path, tell_apart
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def view(
     serving.show(board)
     threading.Thread(target=_settle, args=(serving, follower), daemon=True).start()
     if browser and not as_json:
-        threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
+        threading.Thread(target=open_address, args=(url,), daemon=True).start()
     try:
         serve(serving, socket)
     finally:
@@ -316,14 +317,3 @@ def _host_name() -> str:
     import socket
 
     return socket.gethostname()
-
-
-def _open_browser(url: str) -> None:
-    """Where there is a screen; a text browser would take the terminal over."""
-    if sys.platform == "linux" and not (
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or os.environ.get("BROWSER")
-    ):
-        return
-    import webbrowser
-
-    webbrowser.open(url)

@@ -132,6 +132,12 @@ def logout() -> Call[None]:
     return _send("POST", type(None), "logout")
 
 
+def login_link(path: str | None = None) -> Call[models.LoginLink]:
+    """Create a link that logs a browser in as the caller, once, and opens a page of the hub."""
+    body = build(models.NewLoginLink, path=path)
+    return _send("POST", models.LoginLink, "login-links", body=body)
+
+
 # --- workspaces
 
 

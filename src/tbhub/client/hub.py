@@ -47,6 +47,7 @@ class Methods:
     status = asking(calls.status)
     login = asking(calls.login)
     logout = asking(calls.logout)
+    login_link = asking(calls.login_link)
     hosts = asking(calls.hosts)
     drain_host = asking(calls.drain_host)
 

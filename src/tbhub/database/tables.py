@@ -91,6 +91,24 @@ tokens = Table(
     sqlite_autoincrement=True,
 )
 
+# Links that log a browser in, until they are used: a used one is deleted.
+login_links = Table(
+    "login_links",
+    metadata,
+    _id(),
+    _to("user_id"),
+    _to("token_id", null=True),  # what it was created with: a link ends with its token
+    Column("purpose", String(16), nullable=False),  # session, password
+    Column("hash", String(64), nullable=False, unique=True),  # sha256 of the code, hex
+    Column("scope", String(16), nullable=False),  # of the session
+    Column("path", Text, nullable=False),  # where the browser goes, below the hub's address
+    Column("created", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+    Index(None, "user_id"),
+    Index(None, "token_id"),
+    sqlite_autoincrement=True,
+)
+
 # --- runs
 
 workspaces = Table(

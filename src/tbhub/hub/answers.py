@@ -18,13 +18,19 @@ SECURITY: Headers = [
 _NOT_KEPT = (b"cache-control", b"no-store")
 
 
-def html(status: int, body: bytes, *more: tuple[bytes, bytes], framed: bool = False) -> Response:
+def html(
+    status: int,
+    body: bytes,
+    *more: tuple[bytes, bytes],
+    framed: bool = False,
+    policy: str = POLICY,
+) -> Response:
     """A page of the hub's own; `framed` where it stands for a board, which the web page frames."""
     framing = (b"SAMEORIGIN", b"'self'") if framed else (b"DENY", b"'none'")
     headers: Headers = [
         (b"content-type", b"text/html; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),
-        (b"content-security-policy", POLICY.encode() + b";frame-ancestors " + framing[1]),
+        (b"content-security-policy", policy.encode() + b";frame-ancestors " + framing[1]),
         (b"x-frame-options", framing[0]),
         _NOT_KEPT,
         *SECURITY,

@@ -35,6 +35,7 @@ from tbhub.hub.heartbeats import Heartbeats
 from tbhub.hub.home import Home
 from tbhub.hub.identity import Identity
 from tbhub.hub.indexer_child import IndexerChild
+from tbhub.hub.login_links import LoginLinks
 from tbhub.hub.metrics import Metrics
 from tbhub.hub.oidc import OpenIdConnect
 from tbhub.hub.proxy import Proxy
@@ -84,6 +85,7 @@ class Hub:
             with self.database.begin() as connection:
                 ensure_defaults(connection)
             self.identity = Identity(self.database, settings)
+            self.login_links = LoginLinks(self.database, settings)
             self.user, self.token = self.identity.first_user(self.home.known_token)
             with self.database.begin() as connection:
                 for path in settings.logdirs:

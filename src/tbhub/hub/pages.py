@@ -21,6 +21,24 @@ POLICY = (
     f"default-src 'none';style-src 'sha256-{_STYLE_HASH}';img-src 'self' data:;form-action 'self';"
     "base-uri 'none'"
 )
+# Posts the code in the address. A page that a browser renders in advance waits until it is shown.
+_LINK_SCRIPT = """
+function go() {
+  const code = location.hash.slice(1);
+  const form = document.forms[0];
+  form.hidden = !code;
+  document.getElementById("incomplete").hidden = !!code;
+  if (!code) return;
+  form.elements.code.value = code;
+  history.replaceState(null, "", location.pathname);
+  form.submit();
+}
+addEventListener("hashchange", go);
+if (document.prerendering) document.addEventListener("prerenderingchange", go, { once: true });
+else go();
+"""
+_LINK_SCRIPT_HASH = base64.b64encode(hashlib.sha256(_LINK_SCRIPT.encode()).digest()).decode()
+LINK_POLICY = f"{POLICY};script-src 'sha256-{_LINK_SCRIPT_HASH}'"
 
 _WORDS = {
     Reason.USER_KILLED: "It was killed.",
@@ -80,6 +98,36 @@ def login_page(
 def sso_button(address: str, name: str) -> str:
     """The way to another place to sign in, for the login page."""
     return f'<a class="button" href="{escape(address)}">Sign in with {escape(name)}</a>'
+
+
+def link_page(chrome: Chrome, path: str) -> bytes:
+    """The page of a login link, which posts the code that stands behind ``#`` in its address."""
+    body = (
+        '<div class="card"><h1>Logging in</h1>'
+        f'<form method="post" action="{escape(chrome.base + path)}" hidden>'
+        '<input type="hidden" name="code"><button class="main">Log in</button></form>'
+        '<p id="incomplete" class="quiet" hidden>This address lacks the code of a login link. '
+        "<code>tbhub open</code> prints a new link.</p>"
+        '<noscript><p class="notice">Login links need JavaScript.</p></noscript></div>'
+        f"<script>{_LINK_SCRIPT}</script>"
+    )
+    return _page("Log in", chrome, body)
+
+
+def switch_user_page(chrome: Chrome, path: str, code: str, user: str) -> bytes:
+    """Ask before a login link logs another user out."""
+    base = escape(chrome.base)
+    body = (
+        f'<div class="card"><h1>Log in as {escape(user)}?</h1>'
+        f'<p class="quiet">You are logged in as {escape(chrome.who or "")}. Continue only if you '
+        "trust the sender of this link.</p>"
+        f'<form method="post" action="{escape(chrome.base + path)}">'
+        f'<input type="hidden" name="code" value="{escape(code)}">'
+        '<input type="hidden" name="switch" value="yes">'
+        f'<button class="main">Log in as {escape(user)}</button></form>'
+        f'<a class="button" href="{base}/">Stay {escape(chrome.who or "")}</a></div>'
+    )
+    return _page("Log in", chrome, body)
 
 
 def waiting_page(chrome: Chrome, name: str, state: State) -> bytes:
@@ -145,7 +193,6 @@ def _page(title: str, chrome: Chrome, body: str, *, head: str = "") -> bytes:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        '<meta name="referrer" content="no-referrer">'
         f'{head}<link rel="icon" href="data:,"><title>{escape(title)}</title>'
         f"<style>{_STYLE}</style></head><body><header>"
         f'<a class="brand" href="{escape(chrome.base)}/">tbhub</a>{who}</header>'

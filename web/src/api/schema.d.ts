@@ -442,6 +442,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/login-links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create Login Link
+         * @description Create a link that logs a browser in as the caller, once and within minutes.
+         */
+        post: operations["create_login_link_api_v1_login_links_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/logout": {
         parameters: {
             query?: never;
@@ -1712,6 +1732,20 @@ export interface components {
             /** Password */
             password: string;
         };
+        /**
+         * LoginLink
+         * @description The only time the link is shown.
+         *
+         *     Args:
+         *         url: What to open.
+         *         expires: Until when it works, once; None: no login is needed, and it works as ever.
+         */
+        LoginLink: {
+            /** Expires */
+            expires?: string | null;
+            /** Url */
+            url: string;
+        };
         /** Me */
         Me: {
             /** Boards Allowed */
@@ -1849,6 +1883,17 @@ export interface components {
              * @default default
              */
             workspace: string;
+        };
+        /**
+         * NewLoginLink
+         * @description A link that logs a browser in as the caller.
+         *
+         *     Args:
+         *         path: The page it opens, below the hub's address, with the hub's base path.
+         */
+        NewLoginLink: {
+            /** Path */
+            path?: string | null;
         };
         /**
          * NewRun
@@ -5065,6 +5110,75 @@ export interface operations {
             };
             /** @description Too many failed attempts; `details["retry_after"]` is in seconds. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description For now it cannot be done: the database or a host does not answer, or there is too much to */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+        };
+    };
+    create_login_link_api_v1_login_links_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewLoginLink"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginLink"];
+                };
+            };
+            /** @description Nobody is logged in, or the token is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description Known to exist, but not for this role; what may not even be seen is `NotFound`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description The request's body is larger than is taken. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description The request cannot be understood; for a selector, `details["position"]` says where. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

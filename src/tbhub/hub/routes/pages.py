@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import time
 from typing import Annotated
 from urllib.parse import parse_qsl, urlencode
 
@@ -11,13 +11,14 @@ from fastapi import Response as FastResponse
 
 from tbhub.api.problems import (
     BadRequest,
+    Gone,
     NotAuthenticated,
     NotFound,
     Problem,
     TooLarge,
 )
 from tbhub.boards.wsgi import Response
-from tbhub.hub import answers, oidc, pages
+from tbhub.hub import answers, login_links, oidc, pages
 from tbhub.hub.gate import Pass, cookie, make_cookie
 from tbhub.hub.hub import Hub
 from tbhub.hub.page_files import page_headers
@@ -33,6 +34,10 @@ _NOT_BUILT = (
     "This installation was made without its web page. The tbhub command and the API work as ever; "
     "`pip install .` with Node.js installed builds the page, or `make web` in a clone."
 )
+_LINK_USED = (
+    "A login link works once and for ten minutes. `tbhub open BOARD` and `tbhub start` make a new "
+    "one."
+)
 # The web page's own addresses, as `web/src/router.ts` knows them; /boards/<id>/… are TensorBoard's.
 PAGES = (
     "/",
@@ -43,8 +48,6 @@ PAGES = (
     "/settings",
     "/settings/{rest:path}",
 )
-# A path of this hub: two slashes, or one and a backslash, would lead to another.
-_LOCAL = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]*\Z|/\Z")
 
 
 def pass_of(request: Request) -> Pass | None:
@@ -109,6 +112,37 @@ def log_out(hub: TheHub, request: Request, found: Found) -> FastResponse:
     return _sent(answers.redirect(where, hub.gate.drop_cookie(request.scope)))
 
 
+@router.get(login_links.PATH)
+def link_page(hub: TheHub) -> FastResponse:
+    """The page of every login link; nothing is used up by loading it."""
+    page = pages.link_page(Chrome(hub.settings.base_path), login_links.PATH)
+    return _sent(answers.html(200, page, policy=pages.LINK_POLICY))
+
+
+@router.post(login_links.PATH)
+async def redeem_link(hub: TheHub, request: Request, found: Found) -> FastResponse:
+    """Open a session for the code of a login link, and the page the link is for."""
+    hub.gate.require_own_page(request.scope)
+    form = await _form(request)
+    code = form.get("code", "")
+    base = hub.settings.base_path
+    who = None if found is None else found.caller.name
+    if who is not None and "switch" not in form:
+        user = await hub.in_thread(hub.login_links.user_of, code)
+        if user is not None and user != who:
+            page = pages.switch_user_page(Chrome(base, who), login_links.PATH, code, user)
+            return _sent(answers.html(200, page))
+    try:
+        session, path = await hub.in_thread(hub.login_links.redeem, code)
+    except Gone:
+        page = pages.message_page(Chrome(base, who), "This link no longer works", _LINK_USED)
+        return _sent(answers.html(Gone.status, page))
+    assert session.expires is not None
+    lasting = session.expires.timestamp() - time.time()
+    header = hub.gate.set_cookie(request.scope, session.token, lasting)
+    return _sent(answers.redirect(local(path, base), header))
+
+
 @router.get("/login/oidc")
 async def begin(hub: TheHub, request: Request) -> FastResponse:
     """Sends somebody to sign in elsewhere."""
@@ -140,9 +174,7 @@ async def finish(hub: TheHub, request: Request) -> FastResponse:
 
 def local(path: str | None, base: str) -> str:
     """Where somebody goes after they have logged in: within this hub, whatever was asked."""
-    if path is not None and _LOCAL.match(path) and path.startswith(f"{base}/"):
-        return path
-    return f"{base}/"
+    return login_links.local_path(path, base) or f"{base}/"
 
 
 def _provider(hub: Hub) -> oidc.OpenIdConnect:

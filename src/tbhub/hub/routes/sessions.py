@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from tbhub.api.models import Login, TokenWithSecret
+from tbhub.api.models import Login, LoginLink, NewLoginLink, TokenWithSecret
 from tbhub.api.problems import TooManyRequests
-from tbhub.hub.routes.common import TheHub, problems
+from tbhub.hub.routes.common import Reader, TheHub, problems
 
 router = APIRouter(tags=["people"])
 
@@ -33,6 +33,15 @@ def logout(hub: TheHub, request: Request) -> Response:
     name, value = hub.gate.drop_cookie(request.scope)
     response.headers.append(name.decode(), value.decode("latin-1"))
     return response
+
+
+@router.post("/login-links", status_code=201, responses=problems())
+def create_login_link(
+    hub: TheHub, request: Request, caller: Reader, new: NewLoginLink
+) -> LoginLink:
+    """Create a link that logs a browser in as the caller, once and within minutes."""
+    address = hub.gate.address(request.scope) or hub.url
+    return hub.login_links.create(caller, new.path, address)
 
 
 def address_of(request: Request) -> str:
