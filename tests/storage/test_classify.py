@@ -47,6 +47,24 @@ def xml(status: int, code: str, message: str = "") -> Exception:
             errors.BadCredentials,
             "account and key",
         ),
+        (
+            raised.GenericError(
+                "Generic HTTP client error: builder error\n\nDebug source:\nGeneric {"
+                ' source: General(\n "No CA certificates were loaded from the system",\n) }'
+            ),
+            errors.BadCertificate,
+            "hint: install the package ca-certificates",
+        ),
+        (
+            raised.GenericError(f"{NETWORK} kind: Connect, InvalidCertificate(\n UnknownIssuer,)"),
+            errors.BadCertificate,
+            "set SSL_CERT_FILE",
+        ),
+        (
+            raised.GenericError(f"{NETWORK} kind: Connect, InvalidCertificate(\n Expired,)"),
+            errors.BadCertificate,
+            "not valid: Expired",
+        ),
         (xml(403, "RequestTimeTooSkewed"), errors.ClockSkew, "clock"),
         (
             xml(403, "AuthenticationFailed", "Request date header too old: 'Mon'"),

@@ -16,6 +16,7 @@ from storage.conftest import QUICK, Place
 from support import clock
 from support.fault_proxy import FaultProxy, Silent, Status
 from support.ports import free_port
+from support.up import COMMAND
 from tbhub.storage.open import open_store
 from tbhub.storage.probe import CHECKS, Finding, is_good, probe
 
@@ -159,3 +160,23 @@ def test_the_test_leaves_what_is_there(s3: Callable[..., Place]) -> None:
     assert [(entry.path, store.read(entry.path)) for entry in store.list(path)] == [
         (f"{path}/keep", b"keep")
     ]
+
+
+def test_a_machine_without_ca_certificates_is_told_so(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "SSL_CERT_FILE": str(tmp_path / "none"),
+        "SSL_CERT_DIR": str(tmp_path),
+        "AWS_ENDPOINT_URL": "https://127.0.0.1:9",
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+    }
+    done = subprocess.run(
+        [*COMMAND, "storage", "test", "s3://bucket/runs"],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert done.returncode == 1
+    assert "install the package ca-certificates" in done.stdout
+    assert "the store failed" not in done.stdout

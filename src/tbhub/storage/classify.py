@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from tbhub.storage.errors import (
+    BadCertificate,
     BadCredentials,
     BadName,
     BrokenOff,
@@ -37,6 +38,9 @@ _IDENTITY = re.compile(
     r"/latest/(?:api/token|meta-data)|/computeMetadata/|/metadata/identity|token request"
     r"|169\.254\.170\.2|AssumeRole|oauth2"
 )
+
+_NO_AUTHORITIES = "No CA certificates were loaded"
+_CERTIFICATE = re.compile(r"InvalidCertificate\(\s*([A-Za-z]{1,40})")
 
 _CREDENTIAL_CODES = {
     *("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidSecurity", "AuthFailure"),
@@ -97,6 +101,8 @@ def classify(error: Exception, verb: str, where: str, path: str) -> StoreError |
         return PastEndError()
     if name == "UnknownConfigurationKeyError":
         return made(BadCredentials, "a setting that this store does not know")
+    if certificate := _by_certificate(text):
+        return made(BadCertificate, certificate)
     if _IDENTITY.search(text) and not code:
         status = 0  # of another server
         return made(BadCredentials, f"no credentials, and this machine has no identity: {_SETUP}")
@@ -126,6 +132,25 @@ def classify(error: Exception, verb: str, where: str, path: str) -> StoreError |
 
 
 _Found = tuple[type[StoreError], str]
+
+
+def _by_certificate(text: str) -> str:
+    """Say why the store's certificate was rejected; empty if it was not."""
+    if _NO_AUTHORITIES in text:
+        return (
+            "no CA certificates are installed here to check the store's certificate with. hint: "
+            "install the package ca-certificates (in the image, if this is a container), or set "
+            "SSL_CERT_FILE to a file of CA certificates"
+        )
+    found = _CERTIFICATE.search(text)
+    if found is None:
+        return ""
+    if found[1] == "UnknownIssuer":
+        return (
+            "the store's certificate was issued by an authority that is not trusted here. hint: "
+            "set SSL_CERT_FILE to a file with that authority's certificate"
+        )
+    return f"the store's certificate is not valid: {found[1]}"
 
 
 def _by_code(code: str, text: str, status: int, verb: str) -> _Found | None:

@@ -56,6 +56,10 @@ class WrongRegion(StoreError):
     """The bucket lives in another region than the one that was asked."""
 
 
+class BadCertificate(StoreError):
+    """The store's certificate is not trusted, or there is nothing to check it with."""
+
+
 class Conflict(StoreError, FileExistsError):
     """The object is there already, or is another version than the one that was to be replaced."""
 

@@ -16,6 +16,7 @@ from itertools import islice
 from secrets import token_hex
 
 from tbhub.storage.errors import (
+    BadCertificate,
     BadCredentials,
     BadName,
     ClockSkew,
@@ -42,6 +43,7 @@ _ANSWERS: Mapping[type[StoreError], str] = {
     Unreachable: REACH,
     Timeout: REACH,
     Throttled: REACH,
+    BadCertificate: REACH,
     BadCredentials: CREDENTIALS,
     NoBucket: BUCKET,
     BadName: BUCKET,
