@@ -9,12 +9,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from support.conducted import ADMIN, PATIENCE, Catalog, Conducted, log, running
 from support.podman import IMAGE, Podman
+from support.ports import free_port
 from tbhub.api.models import State
 from tbhub.database.engine import Database, open_database
+from tbhub.hub import host_link
 from tbhub.launchers import docker, docker_container
 from tbhub.launchers.base import Details, Exited, LaunchError, Running, Site
 from tbhub.launchers.docker import DockerLauncher
@@ -304,3 +307,80 @@ async def test_a_board_is_reached_in_the_engines_network(
         board = await conducted.create(ADMIN, runs="all")
         assert board.state == State.RUNNING
         assert len(await conducted.names(board.id)) == 1
+
+
+@running
+async def test_boards_with_a_fixed_port_leave_each_other_alone(
+    make: Make, sqlite: Database, tmp_path: Path, podman: Podman
+) -> None:
+    Catalog(sqlite).run(log(tmp_path / "runs" / "one", 1.0, 2.0))
+    port = free_port()
+    launcher = make(network="podman", ports={6006: port})
+    conducted = Conducted(sqlite, tmp_path / "home", launcher, host_linger=0)
+    conducted.address = bridge_address(podman)
+    async with conducted:
+        boards = [await conducted.create(ADMIN, runs="all", name=name) for name in ("one", "two")]
+        assert [board.state for board in boards] == [State.RUNNING, State.RUNNING]
+        for board in boards:
+            assert len(await conducted.names(board.id)) == 1
+        published = podman.run("ps", "--format", "{{.Ports}}")
+        assert f":{port}->" in published
+        for board in boards:
+            await conducted.conductor.kill(ADMIN, board.id)
+        async with asyncio.timeout(PATIENCE):
+            while podman.run("ps", "--all", "--quiet"):
+                await asyncio.sleep(0.05)
+
+
+@running
+async def test_a_range_of_ports_is_kept_to(make: Make, script: Path) -> None:
+    script.write_text("import time\ntime.sleep(600)")
+    port = free_port()
+    launcher = make(network="podman", ports={6006: f"{port}-{port}"})
+    details = await start(launcher, script)
+    with pytest.raises(LaunchError, match=f"every port of {port}-{port} is in use.*larger range"):
+        await start(launcher, script, "docker-2")
+    await launcher.stop(details)
+
+
+@running
+async def test_a_killed_boards_container_is_removed_though_it_does_not_answer(
+    make: Make,
+    sqlite: Database,
+    tmp_path: Path,
+    podman: Podman,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(host_link, "_QUICK", aiohttp.ClientTimeout(total=0.5))
+    Catalog(sqlite).run(log(tmp_path / "runs" / "one", 1.0, 2.0))
+    async with Conducted(sqlite, tmp_path / "home", make(), host_linger=0) as conducted:
+        board = await conducted.create(ADMIN, runs="all")
+        (container,) = podman.run("ps", "--quiet").split()
+        podman.run("pause", container)
+        await conducted.conductor.kill(ADMIN, board.id)
+        async with asyncio.timeout(PATIENCE):
+            while podman.run("ps", "--all", "--quiet"):
+                await asyncio.sleep(0.05)
+    said = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert len([each for each in said if "does not answer" in each]) <= 1, said
+
+
+@running
+async def test_settings_of_a_home_are_found_by_programs_in_a_container(
+    make: Make, script: Path, tmp_path: Path, podman: Podman
+) -> None:
+    gcloud = tmp_path / "gcloud"
+    gcloud.mkdir()
+    (gcloud / "application_default_credentials.json").write_text("mine")
+    script.write_text(
+        "from pathlib import Path\n"
+        "print(Path('~/.config/gcloud/application_default_credentials.json').expanduser()"
+        ".read_text())"
+    )
+    volumes = {**podman.volumes, str(tmp_path): str(tmp_path)}
+    launcher = make(volumes={**volumes, str(gcloud): "/root/.config/gcloud"})
+    details = await start(launcher, script)
+    await until_ended(launcher, details)
+    assert await launcher.logs(details, 1) == ["mine"]
+    await launcher.stop(details)

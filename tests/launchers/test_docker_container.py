@@ -15,11 +15,11 @@ from tbhub.launchers.docker_container import (
     HUB_LABEL,
     DockerOptions,
     Endpoint,
+    choose_port,
     container,
     ending,
     endpoint,
     name,
-    wants_any_port,
 )
 from tbhub.launchers.sizes import as_bytes, as_size
 
@@ -116,13 +116,42 @@ def test_what_is_mounted_is_only_read_unless_told() -> None:
 def test_where_a_host_listens_and_where_it_is_found(
     options: dict[str, Any], engine: str, expected: Endpoint
 ) -> None:
-    assert endpoint(DockerOptions(**options), engine, 20001) == expected
+    made = DockerOptions(**options)
+    port = (choose_port(made, ()) if made.ports != {6006: 0} else 20001) if made.ports else None
+    assert endpoint(made, engine, port) == expected
 
 
-def test_a_port_is_chosen_only_where_any_will_do() -> None:
-    assert wants_any_port(DockerOptions(network="team", ports={6006: ("0.0.0.0", 0)}))
-    assert not wants_any_port(DockerOptions(network="team", ports={6006: 8000}))
-    assert not wants_any_port(DockerOptions())
+@pytest.mark.parametrize(
+    ("place", "taken", "ports"),
+    [
+        (0, {20000}, range(20001, 30000)),
+        (("0.0.0.0", 0), range(20000, 29999), [29999]),
+        (8006, (), [8006]),
+        (8006, {8006}, range(20000, 30000)),
+        ("8006-8008", (), [8006]),
+        ("8006-8008", {8006, 8007}, [8008]),
+        (("10.0.0.1", "8006-8008"), {8006, 8007, 8008}, [None]),
+        (0, range(20000, 30000), [None]),
+    ],
+)
+def test_a_host_is_published_at_a_port_that_is_free(place: Any, taken: Any, ports: Any) -> None:
+    assert choose_port(DockerOptions(network="team", ports={6006: place}), taken) in ports
+
+
+@pytest.mark.parametrize("there", ["~/.config/gcloud", "/root/.config/gcloud:rw", "/home/ada/.aws"])
+def test_settings_in_a_home_are_seen_in_the_containers_home(
+    there: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    found = made(volumes={"~/.x": there})
+    assert {each["Source"] for each in found["mounts"]} == {"/home/me/.x"}
+    targets = [each["Target"] for each in found["mounts"]]
+    place = there.removesuffix(":rw")
+    seen = f"{found['environment']['HOME']}/{place[place.index('/.') + 1 :]}"
+    assert targets == ([seen] if there.startswith("~") else [place, seen])
+    # Log directories below a home stay where they are.
+    (mount,) = made(volumes={"/home/ada/runs": "/home/ada/runs"})["mounts"]
+    assert mount["Target"] == "/home/ada/runs"
 
 
 @pytest.mark.parametrize(
@@ -183,6 +212,8 @@ def test_a_size_that_is_written_can_be_read_again(size: int) -> None:
         ({"cpus": -1}, "cpus"),
         ({"ports": {6006: 0}}, "name a network"),
         ({"ports": {1: 0, 2: 0}, "network": "team"}, "one port"),
+        ({"ports": {1: "9-8"}, "network": "team"}, "not a port"),
+        ({"ports": {1: ("0.0.0.0", 70000)}, "network": "team"}, "not a port"),
         ({"volumes": {"/runs": "runs"}}, "whole paths"),
         ({"volumes": {"./runs": "/runs"}}, "whole paths"),
         ({"labels": {HOST_LABEL: "mine"}}, "the launcher's own"),

@@ -102,7 +102,7 @@ class HostLink:
 
     async def delete(self, board_id: str) -> None:
         """Takes a board from it; one that is not there is no matter."""
-        await self._ask("DELETE", f"boards/{board_id}", timeout=_THOROUGH, ok=(200, 404))
+        await self._ask("DELETE", f"boards/{board_id}", timeout=_QUICK, ok=(200, 404))
 
     async def health(self) -> dict[str, Any]:
         """How the host is."""

@@ -217,6 +217,20 @@ class Hosts:
             link.idle_since = time.monotonic()
             self._deal()
 
+    def abandon(self, host: str, board: str) -> bool:
+        """Stop a host that does not answer, if it serves no other board; return whether it will be.
+
+        Its news may still come by a connection that is open, so it is not known to hang.
+        """
+        link = self._links.get(host)
+        if link is None or board not in link.boards or len(link.boards) > 1:
+            return False
+        if not link.ending:
+            logger.warning("host %s does not answer and has no other board; stopping it", host)
+            link.ending = True
+            self._run(self._retire(link))
+        return True
+
     def has_room(self) -> bool:
         """Whether boards of a host that has died can go to another that is there."""
         others = self._links.values()

@@ -259,6 +259,9 @@ class Keeper:
                 await link.delete(entry.id)
             except HostRefusedError as error:
                 logger.error("board %s: %s", entry.id, error)
+            except HostGoneError:
+                if not self.hosts.abandon(link.id, entry.id):
+                    raise
         self._lets_go(entry)
 
     def _lets_go(self, entry: Entry) -> None:

@@ -12,10 +12,9 @@ import ipaddress
 import logging
 import math
 import os
-import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -33,16 +32,15 @@ from tbhub.launchers.docker_container import (
     HOST_LABEL,
     HUB_LABEL,
     DockerOptions,
+    choose_port,
     container,
     ending,
     endpoint,
-    wants_any_port,
 )
 
 # Where Cloud Storage FUSE is expected to have been mounted, and where it is found then.
 _GCS_HERE, _GCS_THERE = "~/gcs", "/gcs"
-_PORTS = range(20_000, 30_000)  # below those a system hands out itself
-_PORTS_TRIED = 20
+_MAX_PORTS_TRIED = 20
 _STOP_SECONDS = 5  # between asking and killing
 _PATIENCE = 60.0  # for one answer of an engine
 _PULL_SECONDS = 1800.0
@@ -84,6 +82,8 @@ class DockerLauncher:
         self._ended: dict[str, tuple[Exited, list[str]]] = {}
         self._listed: tuple[float, dict[str, dict[str, Any]]] = (-math.inf, {})
         self._listing = threading.Lock()
+        self._reserved: set[int] = set()  # ports of containers that are being started
+        self._reserving = threading.Lock()
 
     @classmethod
     def make(cls, site: Site, options: DockerOptions) -> Self:
@@ -125,16 +125,56 @@ class DockerLauncher:
                 f"{environment['TBHUB_HUB_URL']}: have the hub listen on an address of that "
                 "network (TBHUB_HOST), or run hosts in the network host"
             )
-        tries = _PORTS_TRIED if wants_any_port(self._options) else 1
-        for left in reversed(range(tries)):
-            at = endpoint(self._options, self._engine, random.choice(_PORTS))
-            told = container(self._options, self._hub, host_id, environment, at)
+        if not self._options.ports:
+            return self._start_at(host_id, environment, None)
+        refused: set[int] = set()
+        while True:
+            port = self._reserve(refused)
             try:
-                return {"host": host_id, "container": self._start_container(told)}
+                return self._start_at(host_id, environment, port)
             except LaunchError as error:
-                if not left or not _is_taken(error):
+                refused.add(port)  # by a program that is no container
+                if not _is_taken(error) or len(refused) == _MAX_PORTS_TRIED:
                     raise
-        raise AssertionError
+            finally:
+                with self._reserving:
+                    self._reserved.discard(port)
+
+    def _start_at(self, host_id: str, environment: Mapping[str, str], port: int | None) -> Details:
+        at = endpoint(self._options, self._engine, port)
+        told = container(self._options, self._hub, host_id, environment, at)
+        return {"host": host_id, "container": self._start_container(told)}
+
+    def _reserve(self, refused: Collection[int]) -> int:
+        """Return a port that no container of the engine has, and keep it until it is started.
+
+        podman is not left to find out: a container that it cannot start takes the port away from
+        the one that has it.
+
+        Raises:
+            LaunchError: All are taken.
+        """
+        with self._reserving:
+            taken = self._reserved | self._published() | set(refused)
+            found = choose_port(self._options, taken)
+            if found is None:
+                ((_, place),) = self._options.ports.items()
+                raise LaunchError(
+                    f"every port of {place} is in use on the engine's machine: stop a board, give "
+                    "`ports` a larger range, or 0 for any port"
+                )
+            self._reserved.add(found)
+            return found
+
+    def _published(self) -> set[int]:
+        """Return the ports that containers of the engine have, those of other programs' as well."""
+        listed = self._ask(lambda: self._client().api.containers())
+        return {
+            port["PublicPort"]
+            for each in listed
+            for port in each.get("Ports") or ()
+            if port.get("PublicPort")
+        }
 
     def _start_container(self, told: dict[str, Any]) -> str:
         created = self._ask(lambda: self._create(told))
@@ -216,11 +256,20 @@ class DockerLauncher:
             return
         was_up = found.attrs["State"].get("Running", False)
         with suppress(_GoneError):  # by another who was told the same
-            self._ask(lambda: found.stop(timeout=_STOP_SECONDS))
+            self._halt(found)
             status, lines = self._ending(details, by_us=was_up), self._logs(details, _LAST_LINES)
             if isinstance(status, Exited):  # for whoever asks how it went
                 self._remember(found.id, status, lines)
             self._ask(lambda: self._remove(found))
+
+    def _halt(self, found: Any) -> None:
+        """Stop the processes of a container; what an engine refuses to stop is removed anyway."""
+        try:
+            if found.attrs["State"].get("Paused"):
+                self._ask(found.unpause)
+            self._ask(lambda: found.stop(timeout=_STOP_SECONDS))
+        except _RefusedError as error:
+            logger.warning("container %s is killed, as it cannot be stopped: %s", found.name, error)
 
     def _remember(self, number: str, status: Exited, lines: list[str]) -> None:
         """Before it is removed, and once: who comes second finds nothing to tell."""
@@ -267,7 +316,7 @@ class DockerLauncher:
         except errors.APIError as error:
             # podman calls what goes meanwhile an error of its own.
             is_gone = error.status_code == _MISSING or "no such container" in str(error).lower()
-            kind = _GoneError if is_gone else LaunchError
+            kind = _GoneError if is_gone else _RefusedError
             raise kind(f"the engine refuses: {_text(error)}") from error
         except (errors.DockerException, OSError) as error:  # those of requests among the latter
             self._let_go()
@@ -300,6 +349,10 @@ class DockerLauncher:
 
 class _GoneError(LaunchError):
     """What was asked about is not there."""
+
+
+class _RefusedError(LaunchError):
+    """The engine answers, but does not do what was asked."""
 
 
 def _with_gcs(options: DockerOptions) -> DockerOptions:

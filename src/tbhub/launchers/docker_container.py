@@ -7,8 +7,9 @@ has no capabilities and gains none, and what it mounts it only reads.
 from __future__ import annotations
 
 import os
+import random
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
@@ -29,8 +30,18 @@ _BUDGET = 0.5  # the share of a limit that points may take; TensorBoard and char
 _KILLED = 137
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_.-]+")
 
-Place = int | tuple[str, int]
-"""A port of the engine's machine, perhaps of one address; 0 for any that is free."""
+HOST_HOME = "/tmp"  # of containers: can be written to, whatever user they run as
+ANY_PORTS = range(20_000, 30_000)  # below those a system hands out itself
+_RANGE = re.compile(r"(\d{1,5})-(\d{1,5})")
+# Settings that programs look for in their home: ~/.config/gcloud, ~/.aws.
+_HOME_SETTINGS = re.compile(r"(?:~|/root|/home/[^/]+)/(\..+)")
+
+Port = int | str
+"""A port of the engine's machine: a number, which only one host can have and others replace by any
+that is free; 0 for any; or a range, ``"8006-8016"``, for ports of it alone."""
+
+Place = Port | tuple[str, Port]
+"""A port, perhaps of one address of the engine's machine."""
 
 
 class DockerOptions(Options):
@@ -39,11 +50,14 @@ class DockerOptions(Options):
     Attributes:
         image: What they run; any image in which ``python3`` finds tbhub.
         pull: Whether an image that is missing is fetched.
-        ports: Where the engine's machine publishes which port of a host, e.g. ``{6006: 0}``; none:
-            the hub reaches hosts in their network. One port, since a host has no more.
+        ports: Where the engine's machine publishes which port of a host, e.g. ``{6006: 0}`` or
+            ``{6006: "8006-8016"}``; none: the hub reaches hosts in their network. One port, since a
+            host has no more.
         volumes: What of the engine's machine is seen where, ``{"/data/runs": "/data/runs"}``. Runs
             are looked for where the catalog has them, so mostly both are alike. Only read, unless
-            the second ends with ``:rw``.
+            the second ends with ``:rw``. ``~`` is the home of the hub's user on the left and that
+            of the container on the right; settings in a home, such as ``/root/.config/gcloud``, are
+            seen in the container's home as well.
         mount_gcs_path: Whether ``~/gcs`` is mounted as ``/gcs``, if it is there.
         network: The network of hosts: ``host`` for the machine's own, or any that the hub is in or
             can reach.
@@ -78,12 +92,19 @@ class DockerOptions(Options):
             raise ValueError(f"a host needs {as_size(_LEAST_MEMORY)} or more")
         return value
 
+    @field_validator("ports")
+    @classmethod
+    def _are_ports(cls, value: Mapping[int, Place]) -> Mapping[int, Place]:
+        for place in value.values():
+            published_ports(place)
+        return value
+
     @field_validator("volumes")
     @classmethod
     def _whole_paths(cls, value: Mapping[str, str]) -> Mapping[str, str]:
         for here, there in value.items():
-            if not os.path.isabs(there) or here.startswith("."):
-                raise ValueError(f"{here}: {there} has to have whole paths, beginning with /")
+            if not (os.path.isabs(there) or there.startswith("~/")) or here.startswith("."):
+                raise ValueError(f"{here}: {there} has to have whole paths, beginning with / or ~/")
         return value
 
     @field_validator("labels")
@@ -118,22 +139,50 @@ class Endpoint:
     published: tuple[str, int] | None = None  # on the engine's machine
 
 
-def endpoint(options: DockerOptions, engine: str, port: int = 0) -> Endpoint:
-    """Where a host is to be found; `port` is one to publish it at, where any will do."""
+def endpoint(options: DockerOptions, engine: str, port: int | None) -> Endpoint:
+    """Return where a host listens and is reached; `port` is the one it is published at, if any."""
     if options.network == HOST_NETWORK:
         return Endpoint("127.0.0.1", connect=options.connect)
-    for inner, place in options.ports.items():
-        address, outer = place if isinstance(place, tuple) else ("127.0.0.1", place)
-        connect = options.connect or urlsplit(engine).hostname or "127.0.0.1"
-        outer = outer or port
-        return Endpoint("0.0.0.0", inner, in_url(connect, outer), (address, outer))
-    return Endpoint(AUTO, connect=options.connect)
+    if port is None:
+        return Endpoint(AUTO, connect=options.connect)
+    ((inner, place),) = options.ports.items()
+    address = place[0] if isinstance(place, tuple) else "127.0.0.1"
+    connect = options.connect or urlsplit(engine).hostname or "127.0.0.1"
+    return Endpoint("0.0.0.0", inner, in_url(connect, port), (address, port))
 
 
-def wants_any_port(options: DockerOptions) -> bool:
-    """Whether a port of the engine's machine has to be chosen."""
-    places = options.ports.values()
-    return any((each[1] if isinstance(each, tuple) else each) == 0 for each in places)
+def published_ports(place: Place) -> range:
+    """Return the ports that a host may be published at; of a single number that one, of 0 none.
+
+    Raises:
+        ValueError: It is not a port or a range of ports.
+    """
+    port = place[1] if isinstance(place, tuple) else place
+    text = str(port)
+    found = _RANGE.fullmatch(text) or _RANGE.fullmatch(f"{text}-{text}")
+    first, last = (int(found[1]), int(found[2])) if found else (-1, -1)
+    if text == "0":
+        return range(0)
+    if not 0 < first <= last <= 65535:
+        raise ValueError(f"{port!r} is not a port: expected 8006, 0 for any, or '8006-8016'")
+    return range(first, last + 1)
+
+
+def _is_range(place: Place) -> bool:
+    return "-" in str(place[1] if isinstance(place, tuple) else place)
+
+
+def choose_port(options: DockerOptions, taken: Collection[int]) -> int | None:
+    """Return a port to publish a host at that is not taken; None if all are.
+
+    A range is kept to. A single port can serve one host only: the next host gets any that is free.
+    """
+    wanted = [port for place in options.ports.values() for port in published_ports(place)]
+    found = next((port for port in wanted if port not in taken), None)
+    if found is None and not any(map(_is_range, options.ports.values())):
+        free = [port for port in ANY_PORTS if port not in taken]
+        found = random.choice(free) if free else None
+    return found
 
 
 def container(
@@ -193,17 +242,37 @@ def name(hub: str, host_id: str) -> str:
 def _mounts(options: DockerOptions) -> list[dict[str, Any]]:
     """As mounts, since Docker makes empty directories for volumes whose source is missing."""
     found = []
-    for here, there in options.volumes.items():
+    for given, there in options.volumes.items():
+        here = os.path.expanduser(given)
         place, _, mode = there.partition(":")
         kind = "bind" if os.path.isabs(here) else "volume"
-        found.append({"Type": kind, "Source": here, "Target": place, "ReadOnly": mode != "rw"})
+        found += [
+            {"Type": kind, "Source": here, "Target": target, "ReadOnly": mode != "rw"}
+            for target in _targets(place, home(options))
+        ]
     return found
+
+
+def _targets(place: str, home: str) -> list[str]:
+    """Where a volume is mounted: settings in a home directory in the container's home, too.
+
+    Containers have a home of their own, and ``/root`` of an image is closed to other users.
+    """
+    in_home = _HOME_SETTINGS.fullmatch(place)
+    targets = [place.replace("~", home, 1) if place.startswith("~/") else place]
+    if in_home:
+        targets.append(f"{home}/{in_home[1]}")
+    return list(dict.fromkeys(targets))
+
+
+def home(options: DockerOptions) -> str:
+    """Return the home directory of the processes in a container."""
+    return options.environment.get("HOME", HOST_HOME)
 
 
 def _environment(options: DockerOptions, given: Mapping[str, str], at: Endpoint) -> dict[str, str]:
     made = {
-        # Whoever it runs as, and whatever their home: these can be written to.
-        "HOME": "/tmp",
+        "HOME": HOST_HOME,
         "TBHUB_CACHE_DIR": "/tmp/tbhub",
         **options.environment,
         **given,
