@@ -12,9 +12,13 @@ from typing import Any
 import aiohttp
 import pytest
 
+from support import seaweedfs as weed
+from support.buckets import Place, fresh_name, no_environment
 from support.conducted import ADMIN, PATIENCE, Catalog, Conducted, log, running
+from support.hub import HubProcess, eventually
 from support.podman import IMAGE, Podman
 from support.ports import free_port
+from support.seaweedfs import SeaweedFS, seaweedfs
 from tbhub.api.models import State
 from tbhub.database.engine import Database, open_database
 from tbhub.hub import host_link
@@ -29,6 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
 
+__all__ = ["no_environment", "seaweedfs"]
 HUB = "0123456789ab"
 Make = Callable[..., DockerLauncher]
 
@@ -384,3 +389,50 @@ async def test_settings_of_a_home_are_found_by_programs_in_a_container(
     await until_ended(launcher, details)
     assert await launcher.logs(details, 1) == ["mine"]
     await launcher.stop(details)
+
+
+@pytest.fixture
+def bucket(
+    seaweedfs: SeaweedFS,
+    tmp_path: Path,
+    no_environment: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """The address of a run in a bucket, whose keys are in the environment."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "everything")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", weed.SECRET)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", seaweedfs.url)
+    place = Place("s3", f"s3://{weed.BUCKET}/{fresh_name()}", {})
+    log(tmp_path / "runs" / "one", 1.0, 2.0)
+    place.upload(tmp_path / "runs")
+    return place.uri
+
+
+def start_hub(podman: Podman, home: Path, volumes: dict[str, str]) -> HubProcess:
+    """A hub whose boards are containers."""
+    options = {"image": IMAGE, "engine": podman.url, "volumes": {**podman.volumes, **volumes}}
+    return HubProcess(home, launcher="docker", launcher_options=json.dumps(options), host_linger=0)
+
+
+def test_the_hubs_own_keys_reach_containers_unseen(
+    podman: Podman, bucket: str, tmp_path: Path
+) -> None:
+    with start_hub(podman, tmp_path / "home", {"/etc/ssl": "/etc/ssl"}) as hub:
+        board = hub.create_board(uris=[bucket])
+        runs = eventually(lambda: hub.json("GET", f"/boards/{board['id'][:8]}/data/runs"))
+        assert runs == ["one"]
+        (container,) = podman.run("ps", "--quiet").split()
+        assert weed.SECRET not in json.dumps(podman.inspect(container))
+        hub.json("POST", f"/api/v1/boards/{board['id']}/kill")
+        eventually(lambda: not podman.run("ps", "--all", "--quiet"))
+
+
+def test_an_image_without_ca_certificates_is_told_so(
+    podman: Podman, bucket: str, tmp_path: Path
+) -> None:
+    with start_hub(podman, tmp_path / "home", {}) as hub:
+        board = hub.create_board(uris=[bucket])
+        lines = f"/api/v1/boards/{board['id']}/logs"
+        eventually(lambda: "install the package ca-certificates" in hub.ask("GET", lines).text)
+        hub.json("POST", f"/api/v1/boards/{board['id']}/kill")
+        eventually(lambda: not podman.run("ps", "--all", "--quiet"))

@@ -30,7 +30,7 @@ of the longest prefix. They are kept encrypted, and never shown again.
 
 app = group(_ABOUT)
 
-# What is asked for where there is a terminal; and the environment's name for every setting.
+# What is asked for where there is a terminal.
 _ASKED = {
     "s3": ("access_key_id", "secret_access_key"),
     "oss": ("access_key_id", "secret_access_key"),
@@ -43,30 +43,6 @@ _PUBLIC = frozenset(
         *("tenant_id", "client_id"),
     }
 )
-_VARIABLES = {
-    "s3": {
-        "access_key_id": "AWS_ACCESS_KEY_ID",
-        "secret_access_key": "AWS_SECRET_ACCESS_KEY",
-        "session_token": "AWS_SESSION_TOKEN",
-        "region": "AWS_REGION",
-        "endpoint": "AWS_ENDPOINT_URL",
-    },
-    "oss": {
-        "access_key_id": "OSS_ACCESS_KEY_ID",
-        "secret_access_key": "OSS_ACCESS_KEY_SECRET",
-        "session_token": "OSS_SESSION_TOKEN",
-        "region": "OSS_REGION",
-        "endpoint": "OSS_ENDPOINT",
-    },
-    "gs": {"service_account_key": "GOOGLE_SERVICE_ACCOUNT_KEY"},
-    "az": {
-        "connection_string": "AZURE_STORAGE_CONNECTION_STRING",
-        "account_name": "AZURE_STORAGE_ACCOUNT_NAME",
-        "account_key": "AZURE_STORAGE_ACCOUNT_KEY",
-        "sas_key": "AZURE_STORAGE_SAS_KEY",
-        "endpoint": "AZURE_STORAGE_ENDPOINT",
-    },
-}
 
 
 @app.command("list")
@@ -121,18 +97,17 @@ def add(
     """
     from tbhub.api.models import NewStorageConnection
     from tbhub.client.calls import build
+    from tbhub.storage.environment import settings_from
     from tbhub.storage.uri import parse
 
-    scheme = parse(uri).scheme
+    place = parse(uri)
     settings = _given(given or [])
     if from_env:
-        variables = _VARIABLES.get(scheme, {})
-        found = {name: os.environ.get(variable, "") for name, variable in variables.items()}
-        settings = {**{name: value for name, value in found.items() if value}, **settings}
+        settings = {**settings_from(os.environ, place), **settings}
     if from_stdin:
         settings |= dict(_pair(line) for line in sys.stdin.read().splitlines() if line.strip())
     if ask and not from_env and not from_stdin:
-        settings |= _asked([each for each in _ASKED.get(scheme, ()) if each not in settings])
+        settings |= _asked([each for each in _ASKED.get(place.scheme, ()) if each not in settings])
     new = build(NewStorageConnection, name=name, uri=uri, workspace=workspace, settings=settings)
     with connect() as hub:
         made = hub.add_connection(new)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -20,6 +20,9 @@ from tbhub.catalog.hparam_values import hparam_value
 from tbhub.database.rows import among, chunks
 from tbhub.database.tables import board_runs, boards, experiments, hparams, runs, workspaces
 from tbhub.hub.board_store import visible_to
+from tbhub.storage.environment import settings_from
+from tbhub.storage.errors import StoreError
+from tbhub.storage.uri import parse
 
 _EXACT = 1 << 63
 
@@ -29,6 +32,21 @@ Credentials = Callable[[str, Collection[int] | None], dict[str, str] | None]
 
 def no_credentials(place: str, allowed: Collection[int] | None) -> None:
     """Of a hub that has no connections."""
+
+
+def with_environment(credentials: Credentials, environ: Mapping[str, str]) -> Credentials:
+    """Return credentials that fall back to what environment variables hold for a place."""
+
+    def found(place: str, allowed: Collection[int] | None) -> dict[str, str] | None:
+        settings = credentials(place, allowed)
+        if settings is not None or "://" not in place:
+            return settings
+        try:
+            return settings_from(environ, parse(place)) or None
+        except StoreError:
+            return None
+
+    return found
 
 
 def payload(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ from tbhub.hub.files import RunFiles
 from tbhub.hub.gate import Gate
 from tbhub.hub.heartbeats import Heartbeats
 from tbhub.hub.home import Home
+from tbhub.hub.host_payload import Credentials, with_environment
 from tbhub.hub.identity import Identity
 from tbhub.hub.indexer_child import IndexerChild
 from tbhub.hub.login_links import LoginLinks
@@ -115,10 +117,9 @@ class Hub:
         self.heartbeats = Heartbeats(self.database, settings.heartbeat_timeout, self.runs_changed)
         site = Site(self.home.id, self.home.path / "hosts")
         launcher = make_launcher(settings.launcher, settings.launcher_options, site)
-        self.conductor = Conductor(
-            self.database, launcher, self.bus, settings, self.connections.credentials
-        )
-        self.series = Series(self.database, self.conductor.ready_host, self.connections.credentials)
+        credentials = self._credentials_of_hosts(settings)
+        self.conductor = Conductor(self.database, launcher, self.bus, settings, credentials)
+        self.series = Series(self.database, self.conductor.ready_host, credentials)
         self.proxy = Proxy(settings.max_body)
         self.visits = Visits(
             self.conductor, self.gate, self.access, self.shares, self.proxy, settings
@@ -126,6 +127,13 @@ class Hub:
         self._indexer = IndexerChild(settings.database_url, self._take_news, self.connections.told)
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _credentials_of_hosts(self, settings: Settings) -> Credentials:
+        """Local hosts inherit the hub's environment; others get its keys with each place."""
+        if settings.launcher == "local":
+            return self.connections.credentials
+        own = settings.launcher_options.get("environment", {})
+        return with_environment(self.connections.credentials, {**os.environ, **own})
 
     def _bucket(self, uri: str) -> Bucket | None:
         """By a connection that is for all, or by what the hub's machine may."""

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from tbhub.storage.classify import classify
+from tbhub.storage.environment import VARIABLES, settings_from
 from tbhub.storage.errors import BadCredentials
 from tbhub.storage.local import LocalStore
 from tbhub.storage.store import Patience, Store
@@ -104,11 +105,8 @@ def plan_for(place: Uri, credentials: Mapping[str, str], environ: Mapping[str, s
 
 
 def _s3(given: Mapping[str, str], environ: Mapping[str, str]) -> Plan:
-    plan = Plan(
-        endpoint=given.get("endpoint")
-        or _first(environ, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-    )
-    region = given.get("region") or _first(environ, "AWS_REGION", "AWS_DEFAULT_REGION")
+    plan = Plan(endpoint=given.get("endpoint") or _first(environ, *VARIABLES[S3]["endpoint"]))
+    region = given.get("region") or _first(environ, *VARIABLES[S3]["region"])
     plan.config["region"] = region or "us-east-1"
     if plan.endpoint:
         plan.config["endpoint"] = plan.endpoint
@@ -120,10 +118,10 @@ def _s3(given: Mapping[str, str], environ: Mapping[str, str]) -> Plan:
 
 
 def _oss(place: Uri, given: Mapping[str, str], environ: Mapping[str, str]) -> Plan:
-    region = given.get("region") or place.account
-    region = region or _first(environ, "OSS_REGION", "ALIBABA_CLOUD_REGION_ID")
+    known = settings_from(environ, place)
+    region = given.get("region") or place.account or known.get("region", "")
     region = region.removeprefix("oss-")
-    endpoint = given.get("endpoint") or _first(environ, "OSS_ENDPOINT")
+    endpoint = given.get("endpoint") or known.get("endpoint", "")
     if not endpoint and not region:
         raise BadCredentials(
             "open",
@@ -133,15 +131,7 @@ def _oss(place: Uri, given: Mapping[str, str], environ: Mapping[str, str]) -> Pl
         )
     endpoint = endpoint or f"https://s3.oss-{region}.aliyuncs.com"
     scheme, _, host = endpoint.rpartition("://")
-    keys = _keys(given) or _keys(
-        {
-            "access_key_id": _first(environ, "OSS_ACCESS_KEY_ID", "ALIBABA_CLOUD_ACCESS_KEY_ID"),
-            "secret_access_key": _first(
-                environ, "OSS_ACCESS_KEY_SECRET", "ALIBABA_CLOUD_ACCESS_KEY_SECRET"
-            ),
-            "session_token": _first(environ, "OSS_SESSION_TOKEN", "ALIBABA_CLOUD_SECURITY_TOKEN"),
-        }
-    )
+    keys = _keys(given) or _keys(known)
     if keys is None:
         raise BadCredentials(
             "open", str(place), "no credentials; give them, or set OSS_ACCESS_KEY_ID and _SECRET"
@@ -200,7 +190,7 @@ def _az(place: Uri, given: Mapping[str, str], environ: Mapping[str, str]) -> Pla
     settings = {**_connection(text), **settings}
     account, dot, cloud = place.account.partition(".")
     account = account or settings.get("account_name", "")
-    account = account or _first(environ, "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
+    account = account or _first(environ, *VARIABLES[AZ]["account_name"])
     if not account:
         raise BadCredentials(
             "open",
