@@ -577,6 +577,9 @@ class NewStorageConnection(_Request):
     ] = {}
 
 
+StoragePurpose = Literal["boards", "runs"]
+
+
 class StorageFinding(_Model):
     """One answer of a store; `good` is none where it is not known."""
 
@@ -586,8 +589,17 @@ class StorageFinding(_Model):
 
 
 class StorageFindings(_Model):
+    """What a test of a place has found.
+
+    Args:
+        usable_for: ``boards``, which read, and ``runs``, which also write, as far as was tried.
+        roles: By purpose, the role that grants what it needs and its permissions.
+    """
+
     good: bool
     findings: list[StorageFinding]
+    usable_for: list[StoragePurpose] = []
+    roles: dict[StoragePurpose, str] = {}
 
 
 class Deleted(_Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,7 +14,7 @@ from tbhub.cli.tables import Column, Csv, Json, Output, Quiet, print_json, show
 from tbhub.cli.text import plain
 
 if TYPE_CHECKING:
-    from tbhub.api.models import StorageConnection, StorageFindings
+    from tbhub.api.models import StorageConnection, StorageFindings, StoragePurpose
 
 _ABOUT = """
 List the hub's connections to buckets; add, test and remove some. For admins.
@@ -121,22 +121,36 @@ def try_out(
     place: Annotated[
         str, typer.Argument(metavar="NAME|URI", help="A connection, or a place to try from here.")
     ],
+    purpose: Annotated[
+        Literal["boards", "runs"] | None,
+        typer.Option(
+            "--for",
+            help="What it is for: `boards` only read, `runs` also write. Both unless given.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Try everything once, and say exactly what is wrong; exits with 1 if anything is.
+    """Test what boards and runs need, and say exactly what is wrong; exits with 1 if anything is.
 
     - `tbhub storage test team` from the hub's machine, with the connection's credentials
     - `tbhub storage test s3://bucket/runs` from here, with the environment's
+    - `tbhub storage test team --for boards` lists and reads; a read-only key is all it takes
+    - `tbhub storage test team --for runs` also writes, 8 MB in parts among it, and deletes that
+
+    The last lines name the role that grants what is needed.
     """
+    from tbhub.api.storage_findings import test_place
     from tbhub.catalog.selection import looks_like_path
 
-    found = _try_from_here(place) if looks_like_path(place) else _try_from_hub(place)
+    if looks_like_path(place):
+        found = test_place(place, None, purpose)
+    else:
+        with connect() as hub:
+            found = hub.test_connection(place, purpose)
     if as_json:
         print_json(found.model_dump())
     else:
-        for each in found.findings:
-            mark = {True: "ok", False: "BAD", None: "?"}[each.good]
-            print(f"{each.check:<12} {mark:<4} {plain(each.text)}")
+        _print_findings(found, purpose)
     if not found.good:
         raise Refused
 
@@ -152,18 +166,17 @@ def remove(name: Annotated[str, typer.Argument(help="See `tbhub storage`.")]) ->
     print(f"removed {plain(name)}")
 
 
-def _try_from_hub(name: str) -> StorageFindings:
-    with connect() as hub:
-        return hub.test_connection(name)
-
-
-def _try_from_here(uri: str) -> StorageFindings:
-    from tbhub.api.models import StorageFinding, StorageFindings
-    from tbhub.storage.probe import is_good, probe
-
-    found = probe(uri)
-    shown = [StorageFinding(check=each.check, good=each.good, text=each.text) for each in found]
-    return StorageFindings(good=is_good(found), findings=shown)
+def _print_findings(found: StorageFindings, purpose: StoragePurpose | None) -> None:
+    for each in found.findings:
+        mark = {True: "ok", False: "BAD", None: "?"}[each.good]
+        print(f"{each.check:<12} {mark:<4} {plain(each.text)}")
+    wanted: tuple[StoragePurpose, ...] = (purpose,) if purpose else ("boards", "runs")
+    for each_purpose in wanted:
+        mark = "ok" if each_purpose in found.usable_for else "BAD"
+        role = found.roles.get(each_purpose, "")
+        print(f"for {each_purpose:<8} {mark:<4} {f'needs {plain(role)}' if role else ''}".rstrip())
+    if purpose is None and found.usable_for == ["boards"]:
+        print("hint: if it is meant for boards alone, test it with --for boards")
 
 
 def _given(pairs: list[str]) -> dict[str, str]:

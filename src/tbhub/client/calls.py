@@ -318,9 +318,13 @@ def remove_connection(name: str) -> Call[None]:
     return _delete(type(None), "storage", name)
 
 
-def test_connection(name: str) -> Call[models.StorageFindings]:
-    """What is wrong with a connection, found out by using it."""
-    return _send("POST", models.StorageFindings, "storage", name, "test")
+def test_connection(
+    name: str,
+    purpose: models.StoragePurpose | None = None,  # noqa: PT028
+) -> Call[models.StorageFindings]:
+    """What is wrong with a connection, found out by using it for boards or runs, or for both."""
+    call = _send("POST", models.StorageFindings, "storage", name, "test")
+    return replace(call, params=_params(**{"for": purpose}))
 
 
 # --- boards; `board` is an id, a unique prefix of one, or a name

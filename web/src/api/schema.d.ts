@@ -2549,12 +2549,31 @@ export interface components {
             /** Text */
             text: string;
         };
-        /** StorageFindings */
+        /**
+         * StorageFindings
+         * @description What a test of a place has found.
+         *
+         *     Args:
+         *         usable_for: ``boards``, which read, and ``runs``, which also write, as far as was tried.
+         *         roles: By purpose, the role that grants what it needs and its permissions.
+         */
         StorageFindings: {
             /** Findings */
             findings: components["schemas"]["StorageFinding"][];
             /** Good */
             good: boolean;
+            /**
+             * Roles
+             * @default {}
+             */
+            roles: {
+                [key: string]: string;
+            };
+            /**
+             * Usable For
+             * @default []
+             */
+            usable_for: ("boards" | "runs")[];
         };
         /**
          * TagCount
@@ -8037,7 +8056,10 @@ export interface operations {
     };
     test_connection_api_v1_storage__name__test_post: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description What it is for; boards read only. Everything by default. */
+                for?: ("boards" | "runs") | null;
+            };
             header?: never;
             path: {
                 name: string;

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from tbhub.api.models import (
     NewStorageConnection,
     StorageConnection,
-    StorageFinding,
     StorageFindings,
+    StoragePurpose,
 )
 from tbhub.api.problems import Conflict, NotFound
+from tbhub.api.storage_findings import test_place
 from tbhub.catalog.workspaces import workspace_id_of
 from tbhub.hub.access import Caller
 from tbhub.hub.connections import Connections
 from tbhub.hub.routes.common import Reader, TheHub, Word, Writer, problems
 from tbhub.storage.credentials import Known
-from tbhub.storage.probe import is_good, probe
 
 router = APIRouter(tags=["storage"])
 
@@ -55,16 +57,18 @@ def remove_connection(hub: TheHub, caller: Writer, name: Word) -> None:
 
 
 @router.post("/storage/{name}/test", responses=problems(NotFound))
-def test_connection(hub: TheHub, caller: Writer, name: Word) -> StorageFindings:
+def test_connection(
+    hub: TheHub,
+    caller: Writer,
+    name: Word,
+    purpose: Annotated[
+        StoragePurpose | None,
+        Query(alias="for", description="What it is for; boards read only. Everything by default."),
+    ] = None,  # noqa: PT028
+) -> StorageFindings:
     """What is wrong with a connection, found out by using it."""
     known = _managed(hub.connections, caller, name)
-    found = probe(known.place, known.settings)
-    return StorageFindings(
-        good=is_good(found),
-        findings=[
-            StorageFinding(check=each.check, good=each.good, text=each.text) for each in found
-        ],
-    )
+    return test_place(known.place, known.settings, purpose)
 
 
 def _managed(connections: Connections, caller: Caller, name: str) -> Known:
