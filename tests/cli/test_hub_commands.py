@@ -5,6 +5,7 @@ The numbers of scenarios are those of the list of what users of other systems wo
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import http.client
 import io
@@ -65,7 +66,7 @@ def trials(up: Up) -> dict[str, int]:
 def no_boards(up: Up) -> Iterator[None]:
     """Each test begins and ends without boards."""
     yield
-    if boards := up.done("list", "-q").split():
+    if boards := up.done("list", "-q", "--all").split():
         up.done("delete", *boards, "--yes", "-f")
 
 
@@ -76,7 +77,7 @@ def start(up: Up, *arguments: object) -> str:
 
 def board(up: Up, which: str) -> dict[str, object]:
     found: dict[str, object] = next(
-        each for each in up.json("list") if which in (each["id"], each["name"])
+        each for each in up.json("list", "--all") if which in (each["id"], each["name"])
     )
     return found
 
@@ -188,7 +189,9 @@ def test_two_experiments_in_one_board(up: Up, experiments: dict[str, int]) -> No
     assert up.done("kill", id_) == f"killed {found['name']} ({id_})\n"
     found = board(up, id_)
     assert (found["state"], found["reason"], found["exit_code"]) == ("TERMINATED", "USER_KILLED", 0)
-    assert "USER_KILLED (0)" in up.done("list")
+    assert id_ not in up.done("list")
+    assert "1 board not up" in up.run("list").stderr
+    assert "USER_KILLED (0)" in up.done("list", "--all")
     up.done("kill", id_)
 
 
@@ -210,6 +213,56 @@ def test_a_board_says_what_it_shows_whatever_that_is(up: Up) -> None:
         (line,) = [each for each in up.done("list").splitlines() if each.startswith(id_)]
         assert str(board(up, id_)["selector"]) in line
         assert board(up, id_)["selector"]
+
+
+def test_a_board_is_listed_with_all_its_sources(up: Up, trials: dict[str, int]) -> None:
+    one = trials["b/1"]
+    id_ = start(up, "exp:a", "./elsewhere", "-t", one)
+    up.done("add", id_, "exp:c")
+    up.done("add", id_, "./more")
+    sources = [
+        f"exp:a, {up.directory}/elsewhere",
+        f"trial:{one}",
+        "exp:c",
+        f"{up.directory}/more",
+    ]
+    assert board(up, id_)["sources"] == sources
+    (row,) = csv.DictReader(io.StringIO(up.done("list", "--csv")))
+    assert row["sources"] == " ".join(sources)
+    # On a narrow terminal they are wrapped, not cut.
+    table = terminal(up, "list", columns=80)
+    text = "".join(line[table[0].index("SOURCES") :].split("  ")[0] for line in table)
+    for word in ("exp:a", f"trial:{one}", "exp:c", "/more"):
+        assert word in text.replace(" ", ""), table
+
+
+def terminal(up: Up, *arguments: str, columns: int) -> list[str]:
+    """The lines that a command prints on a terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=theirs,
+        cwd=up.directory,
+        env={**up.environment, "COLUMNS": str(columns), "TERM": "dumb"},
+    )
+    os.close(theirs)
+    read = b""
+    with contextlib.suppress(OSError):  # as Linux says that nothing more will come
+        while piece := os.read(ours, 65536):
+            read += piece
+    os.close(ours)
+    assert process.wait(PATIENCE) == 0
+    return read.decode().splitlines()
+
+
+def test_ending_all_of_none_is_no_error(up: Up) -> None:
+    id_ = start(up, "all")
+    assert up.done("kill", *up.done("list", "-q").split()).startswith("killed ")
+    assert up.done("list", "-q") == ""
+    assert up.done("list", "-q", "--all").split() == [id_]
+    for command in ("kill", "stop", "restart", "delete"):
+        assert up.done(command, *up.done("list", "-q").split()) == f"Nothing to {command}.\n"
+    assert "no boards are up" in up.run("list").stderr
 
 
 def test_paths_are_those_of_the_current_directory(up: Up) -> None:
@@ -282,10 +335,11 @@ def test_boards_are_sorted_and_chosen_by_state(up: Up) -> None:
         assert [line.split()[0] for line in table] == found
         return names
 
-    assert listed("--sort-by", "description") == ["a", "b", "c"]
-    assert listed("--sort-by", "DESCRIPTION", "--order-by", "desc") == ["c", "b", "a"]
-    assert listed("--sort-by", "created", "--limit", "2") == ["b", "a"]
-    assert listed("--sort-by", "idle")[0] == "b"
+    assert listed("--sort-by", "description") == ["a", "c"]
+    assert listed("--all", "--sort-by", "description") == ["a", "b", "c"]
+    assert listed("--all", "--sort-by", "DESCRIPTION", "--order-by", "desc") == ["c", "b", "a"]
+    assert listed("--all", "--sort-by", "created", "--limit", "2") == ["b", "a"]
+    assert listed("--all", "--sort-by", "idle")[0] == "b"
     assert listed("--state", "running", "--sort-by", "created") == ["a", "c"]
     assert listed("--state", "TERMINATED", "--state", "failed") == ["b"]
     assert "exit_status" in up.failed(2, "list", "--sort-by", "colour")

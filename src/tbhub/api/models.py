@@ -671,6 +671,7 @@ class Board(_Model):
     experiments: list[int] = []
     trials: list[int] = []  # named one by one; the runs of named experiments are not repeated
     uris: list[str] = []
+    sources: list[str] = []  # all that was named, at the start and since, as selectors name it
     runs: int = 0
     options: BoardOptions = BoardOptions()
     host: str | None = None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tbhub.api.models import Board
+    from tbhub.client.hub import Hub
 
 _SHOWN = 100
 # After boards whose pages show nothing any more.
@@ -30,12 +31,19 @@ _NEXT_STEPS = {
 
 def list_boards(
     everyone: Annotated[
-        bool, typer.Option("-a", "--all", help="Everybody's, not only your own.")
+        bool,
+        typer.Option(
+            "-a", "--all", help="All boards: those that have ended and other users', too."
+        ),
     ] = False,
-    live: Annotated[bool, typer.Option("--live", help="Only those that have not ended.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="With -a: of all users only those that are up.")
+    ] = False,
     states: Annotated[
         list[str] | None,
-        typer.Option("--state", metavar="STATE", help="Only those in it; repeat for several."),
+        typer.Option(
+            "--state", metavar="STATE", help="Those in this state, whether up or not; repeatable."
+        ),
     ] = None,
     sort_by: Annotated[
         str | None,
@@ -54,12 +62,13 @@ def list_boards(
     as_csv: Csv = False,
     quiet: Quiet = False,
 ) -> None:
-    """List boards, the newest first.
+    """List the boards that are up, the newest first, each with all its sources.
 
-    - `tbhub list` your boards, those that have ended included
-    - `tbhub list -a --live` everybody's that are up, as far as you may see them
-    - `tbhub list --state running --sort-by idle --order-by desc`
-    - `tbhub kill $(tbhub list -q --live)` ends all of yours
+    - `tbhub list` your boards that are up: from QUEUED to RUNNING, and STOPPING
+    - `tbhub list --all` also those that have ended, and other users' as far as you may see them
+    - `tbhub list --state failed --state stopped` yours in these states
+    - `tbhub list --sort-by idle --order-by desc`
+    - `tbhub kill $(tbhub list -q)` ends all of yours
 
     IDLE is how long nobody has looked at a board. EXIT STATUS says why one ended and its exit code:
     USER_KILLED, USER_STOPPED, IDLE, MAX_RUNTIME, NO_DATA, CRASHED or START_FAILED; `tbhub logs`
@@ -73,10 +82,12 @@ def list_boards(
     wanted = frozenset(map(_state, states or ()))
     order = None if sort_by is None else _order(sort_by)
     is_whole = not wanted and order is None  # what comes first is known when all are
+    live = live or not (everyone or wanted)
     with connect() as hub:
         boards = hub.do(
             every_board(everyone=everyone, live=live, limit=limit or None if is_whole else None)
         )
+        ended = _count_ended(hub, live=not everyone and live and output.is_table)
     boards = [board for board in boards if not wanted or board.state in wanted]
     if order is not None:
         boards.sort(key=order, reverse=order_by == "desc")
@@ -87,8 +98,9 @@ def list_boards(
         Column("OWNER", lambda board: board.owner),
         Column("DESCRIPTION", lambda board: board.name),
         Column("STATE", lambda board: board.state),
-        Column("EXPERIMENTS", lambda board: board.experiments),
-        Column("TRIALS", lambda board: board.trials or board.uris or _otherwise_named(board)),
+        Column("EXPERIMENTS", lambda board: board.experiments, wide_only=True),
+        Column("TRIALS", lambda board: board.trials, wide_only=True),
+        Column("SOURCES", lambda board: board.sources),
         Column("CREATED", lambda board: board.created, narrow=lambda board: _day(board, now)),
         Column("IDLE", lambda board: _idle(board, now)),
         Column("EXIT STATUS", _exit_status),
@@ -98,8 +110,10 @@ def list_boards(
         columns,
         output,
         key=lambda board: board.id,
-        nothing="no boards; `tbhub start` makes one",
+        nothing="no boards are up; `tbhub start` makes one" if live else "no boards",
     )
+    if ended:
+        print(f"{count(ended, 'board')} not up; `tbhub list --all` lists all", file=sys.stderr)
     if limit and len(boards) == limit and output.is_table:
         first = "newest" if order is None else "first"
         print(f"the {first} {limit:,}; --limit 0 lists all", file=sys.stderr)
@@ -280,9 +294,11 @@ def _order(column: str) -> Callable[[Board], Any]:
     return _ORDERS[name]
 
 
-def _otherwise_named(board: Board) -> str:
-    """What is shown where neither an experiment nor a run was named: a place, a filter."""
-    return "" if board.experiments else board.selector
+def _count_ended(hub: Hub, *, live: bool) -> int:
+    """Return how many of the caller's boards a list of those that are up leaves out."""
+    if not live:
+        return 0
+    return hub.boards(limit=0).total - hub.boards(live=True, limit=0).total
 
 
 def _day(board: Board, now: datetime) -> str:
@@ -308,6 +324,7 @@ _ORDERS: dict[str, Callable[[Board], Any]] = {
     "state": lambda board: board.state.value,
     "experiments": lambda board: board.experiments,
     "trials": lambda board: board.trials,
+    "sources": lambda board: board.sources,
     "created": lambda board: board.created,
     # Those that have ended are not idle; they come first.
     "idle": lambda board: (not board.ended, -board.active.timestamp()),

@@ -118,7 +118,7 @@ BoardArgument = Annotated[
     ),
 ]
 BoardArguments = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         metavar="BOARD",
         help="Boards: their ids, the beginnings of these, or their names.",

@@ -21,11 +21,12 @@ Force = Annotated[
 ]
 
 
-def kill(boards: BoardArguments, force: Force = False) -> None:
+def kill(boards: BoardArguments = None, force: Force = False) -> None:
     """End boards for good; they stay in the list.
 
     - `tbhub kill rarely-cute-otter`
     - `tbhub kill aab4 77f0 -f` goes on where one of them cannot be ended
+    - `tbhub kill $(tbhub list -q)` ends all of yours that are up, which may be none
 
     Killing a board that has ended is no error. Stops at the first error unless told to go on; then
     each is told, and the exit code is that of the first.
@@ -35,10 +36,10 @@ def kill(boards: BoardArguments, force: Force = False) -> None:
         hub.kill_board(board.id)
         return "killed"
 
-    _each(boards, force, end)
+    _each("kill", boards, force, end)
 
 
-def stop(boards: BoardArguments, force: Force = False) -> None:
+def stop(boards: BoardArguments = None, force: Force = False) -> None:
     """Stop boards; they keep their ids, and start again when asked to or when visited.
 
     - `tbhub stop rarely-cute-otter`
@@ -49,10 +50,10 @@ def stop(boards: BoardArguments, force: Force = False) -> None:
         hub.stop_board(board.id)
         return "stopped"
 
-    _each(boards, force, end)
+    _each("stop", boards, force, end)
 
 
-def restart(boards: BoardArguments, force: Force = False) -> None:
+def restart(boards: BoardArguments = None, force: Force = False) -> None:
     """Start boards again, under the same ids: those that run, were stopped, or have failed.
 
     - `tbhub restart rarely-cute-otter`
@@ -62,23 +63,24 @@ def restart(boards: BoardArguments, force: Force = False) -> None:
         hub.restart_board(board.id)
         return "restarted"
 
-    _each(boards, force, again)
+    _each("restart", boards, force, again)
 
 
-def delete(boards: BoardArguments, yes: Yes = False, force: Force = False) -> None:
+def delete(boards: BoardArguments = None, yes: Yes = False, force: Force = False) -> None:
     """End boards and forget them, with their logs and links; runs and files stay.
 
     - `tbhub delete rarely-cute-otter`
     - `tbhub delete aab4 77f0 --yes`
     """
-    with connect() as hub:
-        found = []
-        for board in boards:
-            try:
-                found.append(find(hub, board))
-            except Exception:
-                if not force:
-                    raise
+    found = []
+    if boards:
+        with connect() as hub:
+            for board in boards:
+                try:
+                    found.append(find(hub, board))
+                except Exception:
+                    if not force:
+                        raise
     if found:
         names = ", ".join(f"{plain(board.name)} ({board.state})" for board in found[:5])
         more = f" and {len(found) - 5:,} more" if len(found) > 5 else ""
@@ -88,14 +90,19 @@ def delete(boards: BoardArguments, yes: Yes = False, force: Force = False) -> No
         hub.delete_board(board.id)
         return "deleted"
 
-    _each(boards, force, forget)
+    _each("delete", boards, force, forget)
 
 
-def _each(boards: list[str], force: bool, act: Callable[[Hub, Board], str]) -> None:
-    """Does something to each board, and says so; with `force` past errors."""
+def _each(
+    verb: str, boards: list[str] | None, force: bool, act: Callable[[Hub, Board], str]
+) -> None:
+    """Do something to each board, and print it; with `force` continue past errors."""
     from tbhub.client.errors import HubUnreachable
     from tbhub.errors import TbhubError
 
+    if not boards:  # as of `tbhub kill $(tbhub list -q)`
+        print(f"Nothing to {verb}.")
+        return
     failed = 0
     with connect() as hub:
         for each in dict.fromkeys(boards):

@@ -123,7 +123,7 @@ def _options(
 
     - `tbhub up --logdir runs/` starts a hub, which knows every run below `runs/`
     - `tbhub start 7 9` opens experiments 7 and 9 in a TensorBoard
-    - `tbhub list` shows the TensorBoards there are
+    - `tbhub list` shows the TensorBoards that are up
     - `tbhub view runs/` shows runs in a TensorBoard, without a hub
 
     `TBHUB_URL` and `TBHUB_TOKEN` say which hub is asked, `TBHUB_HOME` where the one of this machine

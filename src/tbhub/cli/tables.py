@@ -37,12 +37,14 @@ class Column(Generic[Row]):
         of: What a row has in it; times are shown on this machine's clock.
         right: For numbers.
         narrow: What a terminal without much room is shown instead.
+        wide_only: Left out where a terminal has not much room.
     """
 
     title: str
     of: Callable[[Row], object]
     right: bool = False
     narrow: Callable[[Row], object] | None = None
+    wide_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ def print_table(rows: Iterable[Row], columns: Sequence[Column[Row]]) -> None:
     on_terminal = sys.stdout.isatty()
     room = shutil.get_terminal_size().columns
     is_narrow = on_terminal and room < _WIDE
+    columns = [column for column in columns if not (is_narrow and column.wide_only)]
     between = 1 if is_narrow else 2
     table = Table(box=None, pad_edge=False, padding=(0, between, 0, 0), header_style="bold")
     for column in columns:

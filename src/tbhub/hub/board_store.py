@@ -234,10 +234,12 @@ def boards_of(connection: Connection, board_ids: Sequence[str]) -> dict[str, Boa
 def _board(row: dict[str, Any]) -> Board:
     kept = row.pop("asked")
     shown, places = kept["shown"], kept["asked"].get("uris", ())
+    words = Asked.from_json(row["selector"], kept["asked"]).words()
     # Of places that are runs we know, nothing else says that they were named.
     row["selector"] = row["selector"] or ", ".join(str(Location(uri)) for uri in places)
     row["experiments"], row["trials"] = shown["experiments"], shown["trials"]
-    row["uris"] = row.pop("sources")
+    row["uris"] = row["sources"]
+    row["sources"] = words
     row["options"] = BoardOptions.model_validate(row["options"])
     row["host"] = row.pop("host_id")
     row["url"] = ""

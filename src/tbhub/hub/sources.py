@@ -20,7 +20,13 @@ from sqlalchemy import Column, Connection, select
 from tbhub.api.models import BoardOptions, NewBoard
 from tbhub.api.problems import BadRequest
 from tbhub.catalog.resolve import resolve
-from tbhub.catalog.selection import Location, Selection, is_uri
+from tbhub.catalog.selection import (
+    ExperimentNumber,
+    Location,
+    RunNumber,
+    Selection,
+    is_uri,
+)
 from tbhub.catalog.selectors import SelectorError, parse
 from tbhub.catalog.templates import TemplateError, parse_template
 from tbhub.database.rows import chunks
@@ -54,6 +60,19 @@ class Asked:
         names = cls.__dataclass_fields__.keys() - {"selector"}
         found = {name: tuple(value) for name, value in kept.items() if name in names}
         return cls(selector, **found)
+
+    def words(self) -> list[str]:
+        """Return every source that was named, as selectors name it, added ones last."""
+        found = [
+            self.selector,
+            *(str(ExperimentNumber(number=number)) for number in self.experiments),
+            *(str(RunNumber(number=number)) for number in self.trials),
+            *(str(Location(uri)) for uri in self.uris),
+            *self.added,
+            *(str(Location(uri)) for uri in self.added_uris),
+        ]
+        gone = {str(Location(uri)) for uri in self.removed_uris}
+        return [word for word in dict.fromkeys(found) if word and word not in gone]
 
     def key(self, options: BoardOptions, follow: bool) -> str:
         """Alike for boards that would show the same."""

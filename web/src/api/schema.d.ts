@@ -1325,6 +1325,11 @@ export interface components {
             runs: number;
             /** Selector */
             selector: string;
+            /**
+             * Sources
+             * @default []
+             */
+            sources: string[];
             /** Started */
             started?: string | null;
             state: components["schemas"]["State"];
