@@ -179,7 +179,7 @@ def test_a_wrong_password_says_so_and_keeps_the_name(hub: HubProcess) -> None:
     form = {"name": '"><b>bob', "password": "wrong"}
     answer = hub.ask("POST", "/login", "", data=form)
     assert answer.status_code == 401
-    assert "the name or the password is wrong" in answer.text
+    assert "The name or the password is wrong." in answer.text
     assert "&quot;&gt;&lt;b&gt;bob" in answer.text
     assert "wrong password" not in answer.text
 
@@ -205,6 +205,11 @@ def test_too_many_logins(hub: HubProcess) -> None:
         ({"origin": "{URL}"}, True),
         ({"origin": "https://evil.example"}, False),
         ({"origin": "null"}, False),
+        ({"origin": "null", "sec-fetch-site": "cross-site"}, False),
+        ({"origin": "null", "sec-fetch-site": "same-site"}, False),
+        ({"origin": "null", "sec-fetch-site": "none"}, False),
+        ({"origin": "null", "sec-fetch-site": "same-origin"}, True),
+        ({"origin": "https://evil.example", "sec-fetch-site": "same-origin"}, False),
         ({"origin": ""}, False),
         ({"origin": "{url}.evil.example"}, False),
         ({"origin": "http://127.0.0.1:1"}, False),

@@ -84,7 +84,7 @@ def test_a_wrong_password_and_a_wrong_name_are_answered_alike(
     database: Database, identity: Identity, name: str
 ) -> None:
     make_user(database)
-    with pytest.raises(NotAuthenticated, match="the name or the password is wrong"):
+    with pytest.raises(NotAuthenticated, match="The name or the password is wrong"):
         identity.log_in(name, "wrong password", "127.0.0.1")
 
 

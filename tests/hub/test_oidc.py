@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
@@ -14,7 +10,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 import httpx2
 import pytest
 
-from support.hub import HubProcess, eventually
+from support.hub import HubProcess
+from support.openid_provider import openid_provider
 from tbhub.hub.settings import Settings, SettingsError
 
 NAMES = {"ada@example.com": "ada", "eve@example.com": "ada"}
@@ -22,31 +19,12 @@ NAMES = {"ada@example.com": "ada", "eve@example.com": "ada"}
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    program = Path(sys.executable).with_name("oidc-provider-mock")
-    process = subprocess.Popen(
-        [program, "--port", str(port), "--require-nonce", "true"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"http://127.0.0.1:{port}"
-
-    def is_there() -> bool:
-        with suppress(httpx2.TransportError):
-            return bool(httpx2.get(f"{url}/jwks").is_success)
-        return False
-
-    try:
-        eventually(is_there)
-        for subject, name in NAMES.items():
-            claims = {"email": subject, "preferred_username": name, "name": name.title()}
-            answer = httpx2.put(f"{url}/users/{subject}", json=claims)
-            assert answer.status_code == 204
+    claims = {
+        subject: {"email": subject, "preferred_username": name, "name": name.title()}
+        for subject, name in NAMES.items()
+    }
+    with openid_provider(claims) as url:
         yield url
-    finally:
-        process.terminate()
-        process.wait()
 
 
 @pytest.fixture(scope="module")

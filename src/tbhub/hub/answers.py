@@ -73,7 +73,7 @@ def redirect(where: str, *more: tuple[bytes, bytes], status: int = 303) -> Respo
 
 
 def wants_page(scope: Scope) -> bool:
-    """Whether a person's browser asks for a page, and not a script or a program for data."""
-    if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
+    """Return whether a browser shows the answer as a page: of a link or a form, not of a script."""
+    if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD", "POST"):
         return False
     return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])

@@ -299,7 +299,7 @@ def _answered(request: Request, problem: Problem) -> FastResponse:
     base = hub.settings.base_path
     if answers.wants_page(request.scope) and not request.url.path.startswith(f"{base}/api/"):
         title = "Not found" if problem.status == 404 else "This did not work"
-        text = problem.message[:1].upper() + problem.message[1:] + "."
+        text = problem.message[:1].upper() + problem.message[1:].rstrip(".") + "."
         made = answers.html(problem.status, pages.message_page(Chrome(base), title, text))
     else:
         made = answers.problem(problem)

@@ -1,9 +1,11 @@
 """The gate every request passes: who asks, and whether it was their own page that made them ask.
 
 A token comes in the ``Authorization`` header, or in a cookie that browsers send by themselves. For
-the latter a change must come from a page of this hub: its ``Origin`` must be ours. Without
-authentication that holds for all changes, and the address that was asked must be this machine's, so
-that no page elsewhere can lead a browser here under a name of its own.
+the latter a change must come from a page of this hub: its ``Origin`` must be ours. ``Origin: null``
+says nothing, as both a sandboxed frame of any site and a page whose referrer policy is
+``no-referrer`` (which a proxy may have set) send it; there ``Sec-Fetch-Site`` decides, which no
+script can set. Without authentication that holds for all changes, and the address that was asked
+must be this machine's, so that no page elsewhere can lead a browser here under a name of its own.
 """
 
 from __future__ import annotations
@@ -112,14 +114,27 @@ class Gate:
         if scope["type"] == "http" and scope["method"] in SAFE:
             return
         if not self.is_own_page(scope):
-            raise Forbidden("a page of another site may not change anything here")
+            raise self.foreign_page(scope)
 
     def is_own_page(self, scope: Scope) -> bool:
         """Whether a request was made by a page of this hub, or by no page at all."""
-        origin = _header(scope, b"origin")
+        origin, site = _header(scope, b"origin"), _header(scope, b"sec-fetch-site")
         if origin is None:
-            return _header(scope, b"sec-fetch-site") in (None, "same-origin", "none")
+            return site in (None, "same-origin", "none")
+        if origin == "null":
+            return site == "same-origin"
         return origin.lower() in (self.origin(scope), self._public) and origin != ""
+
+    def foreign_page(self, scope: Scope) -> Forbidden:
+        """Return the refusal of a request that a page of another site has made."""
+        origin = _header(scope, b"origin") or "null"
+        text = f"The request was made by a page of another site ({origin[:200]})."
+        if origin != "null":
+            text += (
+                f" hint: the hub was reached as {self.origin(scope)}; behind a proxy set"
+                " TBHUB_TRUSTED_PROXIES or --public-url."
+            )
+        return Forbidden(text)
 
     def origin(self, scope: Scope) -> str:
         """Where a request went, as browsers write it."""

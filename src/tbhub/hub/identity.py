@@ -130,7 +130,7 @@ class Identity:
             row = connection.execute(select(users).where(users.c.name == name)).one_or_none()
         right = is_password(password, None if row is None else row.password)
         if row is None or not right or row.disabled:
-            raise NotAuthenticated("the name or the password is wrong")
+            raise NotAuthenticated("The name or the password is wrong.")
         self._attempts.forget(name, address)
         return self.open_session(row.id, row.role)
 

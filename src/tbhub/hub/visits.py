@@ -20,7 +20,6 @@ from urllib.parse import parse_qsl, quote, urlencode
 from tbhub.api.models import Board, State
 from tbhub.api.problems import (
     Conflict,
-    Forbidden,
     Gone,
     NotAuthenticated,
     NotFound,
@@ -136,7 +135,7 @@ class Visits:
         if route is None or caller is None:
             raise NotFound("no such board, or none that you may see")
         if scope["method"] not in ("GET", "HEAD") and not self._gate.is_own_page(scope):
-            raise Forbidden("a page of another site may not ask this")
+            raise self._gate.foreign_page(scope)
         if scope["method"] == "POST" and visit.path == "":
             return await self._start(caller, visit, route)
         wakes = visit.is_page and scope["method"] == "GET"
@@ -299,7 +298,7 @@ class Visits:
             if visit is None or route is None or caller is None or route.address is None:
                 raise NotFound("no such board, or none that you may see")
             if not self._gate.is_own_page(scope):
-                raise Forbidden("a page of another site may not ask this")
+                raise self._gate.foreign_page(scope)
             self._boards.note_request(route.board_id, 0)
             await self._proxy.websocket(scope, receive, send, self._target(visit, route))
         except Problem:

@@ -92,7 +92,7 @@ async def log_in(hub: TheHub, request: Request) -> FastResponse:
         if "token" in form:
             token = form["token"].strip()
             if await hub.in_thread(hub.identity.identify, token) is None:
-                raise NotAuthenticated("this token is unknown, expired or revoked")
+                raise NotAuthenticated("The token is unknown, expired or revoked.")
         else:
             who = form.get("name", ""), form.get("password", ""), address_of(request)
             token = (await hub.in_thread(hub.identity.log_in, *who)).token
