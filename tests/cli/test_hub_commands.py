@@ -880,13 +880,45 @@ def test_output_that_nobody_reads(up: Up) -> None:
 # --- people
 
 
+def test_a_user_without_a_password_is_said_to_be_locked_out_and_is_invited(tmp_path: Path) -> None:
+    with Up(tmp_path, "--auth", "users") as up:
+        added = up.run("users", "add", "ada", "--no-password")
+        assert added.stdout == "added ada, member\n"
+        assert "ada cannot log in yet" in added.stderr
+        assert "`tbhub users invite ada`" in added.stderr
+
+        def ways() -> dict[str, str]:
+            return {each["name"]: each["login_ways"] for each in up.json("users")}
+
+        assert ways()["ada"] == []
+        assert re.search(r"ada +member +cannot", up.done("users"))
+        invited = up.run("users", "invite", "ada", "--expires", "2h")
+        link = invited.stdout.strip()
+        assert link.startswith(f"{up.url}/login/invitation#")
+        assert "works once" in invited.stderr
+        assert "--public-url" in invited.stderr
+        assert ways()["ada"] == ["invitation"]
+        where, _, code = link.partition("#")
+        form = {"code": code, "password": "correct horse", "again": "correct horse"}
+        assert httpx2.post(where, data=form).status_code == 303
+        assert re.search(r"ada +member +password", up.done("users"))
+        up.done("users", "invite", "ada")
+        assert up.done("users", "invite", "ada", "--revoke").startswith("revoked")
+        assert ways()["ada"] == ["password"]
+        maria = up.run("users", "add", "maria", "--invite")
+        assert maria.stdout.startswith(f"{up.url}/login/invitation#")
+        up.failed(3, "users", "invite", "nobody")
+        up.failed(2, "users", "invite", "ada", "--expires", "1000d")
+
+
 def test_a_team(tmp_path: Path) -> None:
     """Scenario 6."""
     log(tmp_path / "runs" / "x" / "1")
     log(tmp_path / "secret" / "y" / "1")
     with Up(tmp_path, "--logdir", tmp_path / "runs", "--auth", "users") as up:
         up.wait_for_runs(1)
-        up.done("users", "add", "maria", "--password-stdin", stdin="correct horse\n")
+        added = up.done("users", "add", "maria", "--password-stdin", stdin="correct horse\n")
+        assert added == "added maria, member\nmaria can log in with the password\n"
         up.done("workspaces", "add", "hidden")
         up.done("logdirs", "add", tmp_path / "secret", "-w", "hidden")
         eventually(lambda: len(up.json("runs")) == 2)

@@ -343,6 +343,8 @@ MATRIX: dict[str, Row] = {
         all_who(403, 200, 200, 403, 403),
     ),
     "DELETE /api/v1/users/{name}": (a_user, ADMINS),
+    "POST /api/v1/invitations": (lambda _: ("/api/v1/invitations", {"user": "member"}), ADMINS),
+    "DELETE /api/v1/invitations/{name}": ("/api/v1/invitations/member", ADMINS),
     "GET /api/v1/quotas": ("/api/v1/quotas", KNOWN),
     "GET /api/v1/tokens": ("/api/v1/tokens", KNOWN),
     "POST /api/v1/tokens": (lambda _: ("/api/v1/tokens", {}), all_who(200, 200, 200, 200, 403)),

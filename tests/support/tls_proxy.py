@@ -10,7 +10,7 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -119,9 +119,10 @@ async def _forward(
         for name, value in added.items():
             response.headers.add(name.replace("_", "-"), value)
         await response.prepare(request)
-        async for piece in answer.content.iter_any():
-            await response.write(piece)
-        await response.write_eof()
+        with suppress(ConnectionError):  # the browser has what it wants
+            async for piece in answer.content.iter_any():
+                await response.write(piece)
+            await response.write_eof()
         return response
 
 

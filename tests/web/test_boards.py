@@ -262,7 +262,7 @@ def test_boards_are_readable_at_every_size(
 def test_boards_in_chinese(hub: HubProcess, visit: Open) -> None:
     one = visit(hub)
     page = one.open("/boards")
-    page.evaluate("localStorage.setItem('tbhub.language', 'zh')")
+    page.evaluate("document.cookie = 'tbhub-language=zh; Path=/'")
     page.reload()
     page.get_by_role("heading", name="看板").first.wait_for()
     page.get_by_role("button", name="启动看板").first.wait_for()

@@ -58,7 +58,8 @@ def test_a_user_is_added_given_a_role_disabled_and_deleted(hub: HubProcess, visi
     dialog.get_by_role("button", name="Add a user").click()
     dialog.get_by_text("There is a user ada already").wait_for()
     dialog.get_by_label("Name").fill("grace")
-    dialog.get_by_label("Password").fill("battery staple")
+    dialog.get_by_label("First login").select_option("password")
+    dialog.get_by_label("Password", exact=True).fill("battery staple")
     dialog.get_by_role("button", name="Add a user").click()
     page.get_by_label("Role of grace").select_option("viewer")
     page.get_by_text("grace is changed").wait_for()
@@ -209,7 +210,7 @@ def test_settings_are_readable_at_every_size(
 def test_settings_in_chinese(hub: HubProcess, visit: Open) -> None:
     one = visit(hub)
     page = one.open("/settings")
-    page.evaluate("localStorage.setItem('tbhub.language', 'zh')")
+    page.evaluate("document.cookie = 'tbhub-language=zh; Path=/'")
     page.reload()
     page.get_by_role("heading", name="令牌").wait_for()
     one.picture("settings-zh")

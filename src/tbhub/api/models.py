@@ -86,7 +86,16 @@ class Page(_Model):
 # --- people
 
 
+LoginWay = Literal["password", "sso", "token", "invitation"]
+
+
 class User(_Model):
+    """A user.
+
+    Args:
+        login_ways: How they can log in; `invitation`: a link to choose a password is not used yet.
+    """
+
     id: int
     name: str
     email: str | None = None
@@ -94,6 +103,7 @@ class User(_Model):
     disabled: bool = False
     max_boards: int | None = None
     created: datetime
+    login_ways: list[LoginWay] = []
 
 
 class NewUser(_Request):
@@ -137,6 +147,21 @@ class LoginLink(_Model):
 
     url: str
     expires: datetime | None = None
+
+
+class NewInvitation(_Request):
+    """A link by which a user chooses a password; a new one revokes the one before."""
+
+    user: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    expires_in: Annotated[float, Field(ge=60, le=30 * 86400, allow_inf_nan=False)] = 86400
+
+
+class Invitation(_Model):
+    """The only time the link is shown; it works once."""
+
+    user: str
+    url: str
+    expires: datetime
 
 
 class Token(_Model):

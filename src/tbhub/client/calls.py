@@ -460,6 +460,16 @@ def delete_user(name: str) -> Call[None]:
     return _delete(type(None), "users", name)
 
 
+def invite(new: models.NewInvitation) -> Call[models.Invitation]:
+    """Create a link by which a user chooses a password; it works once."""
+    return _send("POST", models.Invitation, "invitations", body=new)
+
+
+def revoke_invitation(name: str) -> Call[None]:
+    """Revoke the invitation of a user."""
+    return _delete(type(None), "invitations", name)
+
+
 def tokens() -> Call[list[models.Token]]:
     """The caller's tokens."""
     return _get(list[models.Token], "tokens")

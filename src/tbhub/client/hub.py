@@ -105,6 +105,8 @@ class Methods:
     create_user = asking(calls.create_user)
     change_user = asking(calls.change_user)
     delete_user = asking(calls.delete_user)
+    invite = asking(calls.invite)
+    revoke_invitation = asking(calls.revoke_invitation)
     tokens = asking(calls.tokens)
     create_token = asking(calls.create_token)
     revoke_token = asking(calls.revoke_token)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from tbhub.api.models import Role, Scope
 from tbhub.api.problems import Forbidden, NotFound
+from tbhub.texts import Message, text
 
 _ROLES: Mapping[Role, int] = {"viewer": 0, "member": 1, "admin": 2}
 _SCOPES: Mapping[Scope, int] = {"read": 0, "write": 1, "admin": 2}
@@ -80,13 +81,11 @@ class Caller:
         if self.may(scope, role):
             return
         if self.share is not None:
-            raise Forbidden("a share link opens one board and nothing else")
+            raise Forbidden(text("access.share"))
         if _ROLES[self.role] < _ROLES[role]:
-            raise Forbidden(
-                f"{self.name} is {_a(self.role)} here; this takes {_a(role)}", role=role
-            )
-        text = f"this token may {self.scope} only; make one with `tbhub tokens create --scope"
-        raise Forbidden(f"{text} {scope}`", scope=scope)
+            values = {"role": _text(role), "name": self.name, "own": _text(self.role)}
+            raise Forbidden(text("access.role", **values), role=role)
+        raise Forbidden(text("access.scope", scope=scope, own=self.scope), scope=scope)
 
     def require_write(self, workspace_id: int, what: str = "workspace") -> None:
         """Raises `NotFound` where a workspace may not be seen, `Forbidden` where not be changed."""
@@ -102,7 +101,8 @@ class Caller:
         self.require("write", "member")
         if not self._is(workspace_id, role):
             own = self.workspaces.get(workspace_id, "viewer")
-            raise Forbidden(f"{self.name} is {_a(own)} of this workspace; this takes {_a(role)}")
+            values = {"role": _text(role), "name": self.name, "own": _text(own)}
+            raise Forbidden(text("access.workspace_role", **values))
 
     def may_see_board(self, board_id: str, owner_id: int, workspaces: frozenset[int]) -> bool:
         """Whether a board may be seen: its owner and admins, with a right to each of its sources.
@@ -117,5 +117,5 @@ class Caller:
         return owner_id == self.user_id and workspaces <= visible
 
 
-def _a(role: Role) -> str:
-    return f"an {role}" if role == "admin" else f"a {role}"
+def _text(role: Role) -> Message:
+    return text(f"role.{role}")

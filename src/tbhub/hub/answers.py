@@ -6,6 +6,7 @@ import orjson
 
 from tbhub.api.problems import Problem, TooManyRequests
 from tbhub.boards.wsgi import Headers, Response, Scope
+from tbhub.hub.language import problem_text
 from tbhub.hub.pages import POLICY
 
 # For everything; pages that are shown in frames of our own pages are the boards' alone.
@@ -41,7 +42,9 @@ def html(
 
 def problem(found: Problem, *more: tuple[bytes, bytes]) -> Response:
     """A problem as programs get it."""
-    body = orjson.dumps(found.to_json(), default=str, option=orjson.OPT_NON_STR_KEYS)
+    said = found.to_json()
+    said["error"]["message"] = problem_text(found)
+    body = orjson.dumps(said, default=str, option=orjson.OPT_NON_STR_KEYS)
     headers: Headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

@@ -36,6 +36,7 @@ from tbhub.hub import answers, pages
 from tbhub.hub.forwarded import Forwarded
 from tbhub.hub.gate import asked_at
 from tbhub.hub.hub import Hub
+from tbhub.hub.language import language, language_of
 from tbhub.hub.page_files import PageFiles
 from tbhub.hub.pages import Chrome
 from tbhub.hub.routes import (
@@ -53,6 +54,7 @@ from tbhub.hub.routes import (
     workspaces,
 )
 from tbhub.hub.routes import pages as page_routes
+from tbhub.texts import text
 
 logger = logging.getLogger("tbhub.hub")
 access_logger = logging.getLogger("tbhub.access")
@@ -123,6 +125,7 @@ class Front:
         if scope["type"] not in ("http", "websocket"):
             return
         scope = self._forwarded.apply(scope)
+        language.set(language_of(scope))
         if scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
             return
@@ -298,9 +301,7 @@ def _answered(request: Request, problem: Problem) -> FastResponse:
     hub: Hub = request.app.state.hub
     base = hub.settings.base_path
     if answers.wants_page(request.scope) and not request.url.path.startswith(f"{base}/api/"):
-        title = "Not found" if problem.status == 404 else "This did not work"
-        text = problem.message[:1].upper() + problem.message[1:].rstrip(".") + "."
-        made = answers.html(problem.status, pages.message_page(Chrome(base), title, text))
+        made = answers.html(problem.status, pages.problem_page(Chrome(base), problem))
     else:
         made = answers.problem(problem)
     response = FastResponse(made.body, made.status)
@@ -330,13 +331,13 @@ async def _invalid(request: Request, error: Exception) -> FastResponse:
 async def _http_error(request: Request, error: Exception) -> FastResponse:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        return _answered(request, NotFound("there is nothing at this address"))
+        return _answered(request, NotFound(text("missing.page")))
     if error.status_code == 400:
         return _answered(request, BadRequest(str(error.detail)))
-    text = str(error.detail)
+    reason = str(error.detail)
     if error.status_code == WrongMethod.status:
-        text = f"this address does not take {request.method}"
-    response = _answered(request, problem_of(error.status_code, "", text, {}))
+        reason = f"this address does not take {request.method}"
+    response = _answered(request, problem_of(error.status_code, "", reason, {}))
     response.status_code = error.status_code
     for name, value in (error.headers or {}).items():
         response.headers[name] = value

@@ -13,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from tbhub.api.problems import TooManyRequests
+from tbhub.texts import text
 
 _PER_ADDRESS, _PER_NAME = 5, 10
 _MOST_KEYS = 100_000
@@ -46,7 +47,7 @@ class Attempts:
             wait = max(self._wait(key, most, now) for key, most in limits.items())
             if wait > 0:
                 raise TooManyRequests(
-                    f"too many attempts to log in; try again in {wait:.0f} s",
+                    text("login.too_many", seconds=round(wait)),
                     retry_after=round(wait, 1),
                 )
             for key in limits:

@@ -22,6 +22,7 @@ from tbhub.boards.wsgi import Scope
 from tbhub.hub.access import Caller
 from tbhub.hub.identity import Identity
 from tbhub.hub.settings import Settings, is_loopback
+from tbhub.texts import text
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 # Where whoever is being answered reaches the hub; empty where nobody has asked over the network.
@@ -101,8 +102,8 @@ class Gate:
         """
         found = self.find(scope)
         if found is None:
-            text = "log in first" if self.shown(scope) is None else _NO_GOOD
-            raise NotAuthenticated(text + ", with `tbhub login` or at the hub's page")
+            code = "login.first" if self.shown(scope) is None else "login.token_invalid"
+            raise NotAuthenticated(text(code))
         if found.by_cookie:
             self.require_own_page(scope)
         return found
@@ -128,13 +129,10 @@ class Gate:
     def foreign_page(self, scope: Scope) -> Forbidden:
         """Return the refusal of a request that a page of another site has made."""
         origin = _header(scope, b"origin") or "null"
-        text = f"The request was made by a page of another site ({origin[:200]})."
-        if origin != "null":
-            text += (
-                f" hint: the hub was reached as {self.origin(scope)}; behind a proxy set"
-                " TBHUB_TRUSTED_PROXIES or --public-url."
-            )
-        return Forbidden(text)
+        if origin == "null":
+            return Forbidden(text("login.foreign_page", origin=origin))
+        own = self.origin(scope)
+        return Forbidden(text("login.foreign_proxy", origin=origin[:200], own=own[:200]))
 
     def origin(self, scope: Scope) -> str:
         """Where a request went, as browsers write it."""
@@ -175,9 +173,6 @@ class Gate:
     def drop_cookie(self, scope: Scope) -> tuple[bytes, bytes]:
         """The header that has a browser forget its token."""
         return self.set_cookie(scope, "", 0)
-
-
-_NO_GOOD = "this token is unknown, expired or revoked; log in again"
 
 
 def make_cookie(

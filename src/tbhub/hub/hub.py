@@ -37,6 +37,7 @@ from tbhub.hub.home import Home
 from tbhub.hub.host_payload import Credentials, with_environment
 from tbhub.hub.identity import Identity
 from tbhub.hub.indexer_child import IndexerChild
+from tbhub.hub.invitations import Invitations
 from tbhub.hub.login_links import LoginLinks
 from tbhub.hub.metrics import Metrics
 from tbhub.hub.oidc import OpenIdConnect
@@ -87,6 +88,7 @@ class Hub:
             with self.database.begin() as connection:
                 ensure_defaults(connection)
             self.identity = Identity(self.database, settings)
+            self.invitations = Invitations(self.database, settings)
             self.login_links = LoginLinks(self.database, settings)
             self.user, self.token = self.identity.first_user(self.home.known_token)
             with self.database.begin() as connection:

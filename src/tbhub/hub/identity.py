@@ -26,6 +26,7 @@ from tbhub.hub.passwords import is_password
 from tbhub.hub.settings import Settings
 from tbhub.hub.tokens import create_token, end_session, expiry_of, hash_token, looks_like_token
 from tbhub.hub.users import ensure_first_user, get_user
+from tbhub.texts import text
 
 _REMEMBERED = 5.0  # seconds
 _MOST_REMEMBERED = 10_000
@@ -130,7 +131,7 @@ class Identity:
             row = connection.execute(select(users).where(users.c.name == name)).one_or_none()
         right = is_password(password, None if row is None else row.password)
         if row is None or not right or row.disabled:
-            raise NotAuthenticated("The name or the password is wrong.")
+            raise NotAuthenticated(text("login.wrong"))
         self._attempts.forget(name, address)
         return self.open_session(row.id, row.role)
 

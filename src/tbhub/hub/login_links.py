@@ -135,6 +135,12 @@ def redeem_link(connection: Connection, code: str, purpose: Purpose) -> Redeemed
     return found if connection.execute(used).rowcount == 1 else None
 
 
+def revoke_links(connection: Connection, user_id: int, purpose: Purpose) -> None:
+    """Delete the links of a user that are for one purpose."""
+    mine = (login_links.c.user_id == user_id) & (login_links.c.purpose == purpose)
+    connection.execute(login_links.delete().where(mine))
+
+
 class LoginLinks:
     """Links that open a session in a browser. May be called from any thread."""
 

@@ -27,6 +27,7 @@ from tbhub.api.problems import NotAuthenticated, Unavailable
 from tbhub.database.engine import Database
 from tbhub.hub.settings import Settings
 from tbhub.hub.users import user_of_subject
+from tbhub.texts import text
 
 COOKIE = "tbhub-oidc"
 LASTING = 600.0  # seconds to sign in
@@ -100,10 +101,10 @@ class OpenIdConnect:
         if begun is None or not hmac.compare_digest(
             begun.state.encode(), answer.get("state", "").encode("utf-8", "replace")
         ):
-            raise NotAuthenticated("this sign-in was not begun here, or too long ago; try again")
+            raise NotAuthenticated(text("oidc.expired"))
         if "error" in answer or "code" not in answer:
             reason = answer.get("error_description") or answer.get("error") or "no code"
-            raise NotAuthenticated(f"the sign-in was refused: {reason[:200]}")
+            raise NotAuthenticated(text("oidc.refused", reason=reason[:200]))
         about = await self._discover()
         if answer.get("iss", about["issuer"]) != about["issuer"]:
             raise NotAuthenticated("another provider has answered; try again")
@@ -150,7 +151,7 @@ class OpenIdConnect:
         token = answer.get("id_token")
         if status != 200 or not isinstance(token, str):
             reason = str(answer.get("error_description") or answer.get("error") or status)[:200]
-            raise NotAuthenticated(f"the sign-in was refused: {reason}")
+            raise NotAuthenticated(text("oidc.refused", reason=reason))
         return token
 
     async def _claims(self, token: str, begun: Begun) -> dict[str, Any]:
@@ -166,7 +167,7 @@ class OpenIdConnect:
                 options={"require": ["exp", "iat", "aud", "iss", "sub"]},
             )
         except jwt.PyJWTError as error:
-            raise NotAuthenticated(f"the provider's answer is not good: {error}") from None
+            raise NotAuthenticated(text("oidc.invalid", reason=error)) from None
         audience, party = claims["aud"], claims.get("azp", self._settings.oidc_client_id)
         if party != self._settings.oidc_client_id or (
             isinstance(audience, list) and len(audience) > 1 and "azp" not in claims
@@ -204,7 +205,7 @@ class OpenIdConnect:
                 found = json.loads(await response.content.read(_MOST) or b"{}")
                 return response.status, found if isinstance(found, dict) else {}
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unavailable(f"the provider at {url} does not answer: {error}") from error
+            raise Unavailable(text("oidc.silent", url=url, reason=error)) from error
         except ValueError:
             raise Unavailable(f"the provider at {url} answers what is no JSON") from None
 
@@ -220,9 +221,10 @@ class OpenIdConnect:
         if len(subject) > 512:
             raise NotAuthenticated("the provider's name for this person is too long")
         with self._database.begin() as connection:
-            user = user_of_subject(connection, subject, names, mail)
+            is_verified = claims.get("email_verified") is True
+            user = user_of_subject(connection, subject, names, mail, is_verified=is_verified)
         if user.disabled:
-            raise NotAuthenticated(f"{user.name} may not come in; ask an admin")
+            raise NotAuthenticated(text("login.disabled", name=user.name))
         return user
 
     # --- the cookie

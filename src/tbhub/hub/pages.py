@@ -8,12 +8,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
 from tbhub.api.models import Board, Reason, State
+from tbhub.api.problems import Problem
+from tbhub.hub.language import language, problem_text, say, translate
+from tbhub.texts import TEXTS, Language
 
 _STYLE = (Path(__file__).parent / "pages.css").read_text("utf-8")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -21,6 +25,7 @@ POLICY = (
     f"default-src 'none';style-src 'sha256-{_STYLE_HASH}';img-src 'self' data:;form-action 'self';"
     "base-uri 'none'"
 )
+_HTML_LANGUAGES: Mapping[Language, str] = {"en": "en", "zh": "zh-CN"}
 # Posts the code in the address. A page that a browser renders in advance waits until it is shown.
 _LINK_SCRIPT = """
 function go() {
@@ -39,16 +44,6 @@ else go();
 """
 _LINK_SCRIPT_HASH = base64.b64encode(hashlib.sha256(_LINK_SCRIPT.encode()).digest()).decode()
 LINK_POLICY = f"{POLICY};script-src 'sha256-{_LINK_SCRIPT_HASH}'"
-
-_WORDS = {
-    Reason.USER_KILLED: "It was killed.",
-    Reason.USER_STOPPED: "It was stopped.",
-    Reason.IDLE: "It was stopped because nobody looked at it.",
-    Reason.MAX_RUNTIME: "Its time is over.",
-    Reason.NO_DATA: "It waited for data, and none came.",
-    Reason.CRASHED: "The process that served it ended unexpectedly.",
-    Reason.START_FAILED: "It could not be started.",
-}
 
 
 @dataclass(frozen=True)
@@ -69,101 +64,114 @@ def login_page(
     name: str = "",
 ) -> bytes:
     """The page that asks who somebody is; `after` is where they go then."""
-    parts = ["<h1>Log in to tbhub</h1>"]
+    parts = [f"<h1>{escape(say('page.log_in_title'))}</h1>"]
     if problem:
         parts.append(f'<p class="notice" role="alert">{escape(problem)}</p>')
     action = escape(f"{chrome.base}/login")
     hidden = f'<input type="hidden" name="next" value="{escape(after)}">'
     if by_token:
         parts.append(
-            '<p class="quiet">Open the address that <code>tbhub up</code> has printed, or give the '
-            "token that stands in it.</p>"
-            f'<form method="post" action="{action}">{hidden}<label for="token">Token</label>'
+            f'<p class="quiet">{_with_code("page.token_hint", "tbhub up")}</p>'
+            f'<form method="post" action="{action}">{hidden}{_label("token", "page.token")}'
             '<input id="token" name="token" type="password" autocomplete="off" autofocus required>'
-            '<button class="main">Log in</button></form>'
+            f"{_submit('page.log_in')}</form>"
         )
     else:
         parts.append(
-            f'<form method="post" action="{action}">{hidden}<label for="name">Name</label>'
+            f'<form method="post" action="{action}">{hidden}{_label("name", "page.name")}'
             f'<input id="name" name="name" value="{escape(name)}" autocomplete="username" '
-            'autocapitalize="none" autofocus required><label for="password">Password</label>'
+            f'autocapitalize="none" autofocus required>{_label("password", "page.password")}'
             '<input id="password" name="password" type="password" autocomplete="current-password" '
-            'required><button class="main">Log in</button></form>'
+            f"required>{_submit('page.log_in')}</form>"
         )
     if sso is not None:
         parts.append(sso)
-    return _page("Log in", chrome, f'<div class="card">{"".join(parts)}</div>')
+    return _page(say("page.log_in"), chrome, f'<div class="card">{"".join(parts)}</div>')
 
 
 def sso_button(address: str, name: str) -> str:
     """The way to another place to sign in, for the login page."""
-    return f'<a class="button" href="{escape(address)}">Sign in with {escape(name)}</a>'
+    return f'<a class="button" href="{escape(address)}">{_say("page.sign_in_with", name=name)}</a>'
 
 
-def link_page(chrome: Chrome, path: str) -> bytes:
+def link_page(chrome: Chrome, path: str, *, is_invitation: bool = False) -> bytes:
     """The page of a login link, which posts the code that stands behind ``#`` in its address."""
+    title = "page.log_in" if is_invitation else "page.logging_in"
+    incomplete = _with_code("page.link_incomplete", "tbhub open")
+    if is_invitation:
+        incomplete = _say("page.invitation_incomplete")
     body = (
-        '<div class="card"><h1>Logging in</h1>'
+        f'<div class="card"><h1>{_say(title)}</h1>'
         f'<form method="post" action="{escape(chrome.base + path)}" hidden>'
-        '<input type="hidden" name="code"><button class="main">Log in</button></form>'
-        '<p id="incomplete" class="quiet" hidden>This address lacks the code of a login link. '
-        "<code>tbhub open</code> prints a new link.</p>"
-        '<noscript><p class="notice">Login links need JavaScript.</p></noscript></div>'
+        f'<input type="hidden" name="code">{_submit("page.log_in")}</form>'
+        f'<p id="incomplete" class="quiet" hidden>{incomplete}</p>'
+        f'<noscript><p class="notice">{_say("page.link_script")}</p></noscript></div>'
         f"<script>{_LINK_SCRIPT}</script>"
     )
-    return _page("Log in", chrome, body)
+    return _page(say("page.log_in"), chrome, body)
+
+
+def invitation_page(
+    chrome: Chrome, path: str, code: str, user: str, problem: str | None = None
+) -> bytes:
+    """Return the form by which an invited user chooses a password."""
+    notice = f'<p class="notice" role="alert">{escape(problem)}</p>' if problem else ""
+    field = 'type="password" autocomplete="new-password" minlength="8" maxlength="1024" required'
+    body = (
+        f'<div class="card"><h1>{_say("page.invitation_title", name=user)}</h1>{notice}'
+        f'<p class="quiet">{_say("page.invitation_text")}</p>'
+        f'<form method="post" action="{escape(chrome.base + path)}">'
+        f'<input type="hidden" name="code" value="{escape(code)}">'
+        f'<input type="hidden" name="username" value="{escape(user)}" autocomplete="username">'
+        f'{_label("password", "page.password")}<input id="password" name="password" {field} '
+        f"autofocus>{_label('again', 'page.invitation_again')}"
+        f'<input id="again" name="again" {field}>{_submit("page.invitation_save")}</form></div>'
+    )
+    return _page(say("page.log_in"), chrome, body)
 
 
 def switch_user_page(chrome: Chrome, path: str, code: str, user: str) -> bytes:
     """Ask before a login link logs another user out."""
-    base = escape(chrome.base)
+    own = chrome.who or ""
     body = (
-        f'<div class="card"><h1>Log in as {escape(user)}?</h1>'
-        f'<p class="quiet">You are logged in as {escape(chrome.who or "")}. Continue only if you '
-        "trust the sender of this link.</p>"
+        f'<div class="card"><h1>{_say("page.switch_title", name=user)}</h1>'
+        f'<p class="quiet">{_say("page.switch_text", own=own)}</p>'
         f'<form method="post" action="{escape(chrome.base + path)}">'
         f'<input type="hidden" name="code" value="{escape(code)}">'
         '<input type="hidden" name="switch" value="yes">'
-        f'<button class="main">Log in as {escape(user)}</button></form>'
-        f'<a class="button" href="{base}/">Stay {escape(chrome.who or "")}</a></div>'
+        f'<button class="main">{_say("page.switch", name=user)}</button></form>'
+        f'<a class="button" href="{escape(chrome.base)}/">{_say("page.stay", own=own)}</a></div>'
     )
-    return _page("Log in", chrome, body)
+    return _page(say("page.log_in"), chrome, body)
 
 
 def waiting_page(chrome: Chrome, name: str, state: State) -> bytes:
     """A board that is being started; the page looks again by itself."""
-    text = (
-        "It is being stopped and will start again."
-        if state is State.STOPPING
-        else "It is being started; this page shows it as soon as it is up."
-    )
+    code = "page.board_restarts" if state is State.STOPPING else "page.board_starts"
     body = (
-        f'<div class="card"><h1>{escape(name)}</h1><p class="quiet">{text}</p>'
-        '<div class="bar" role="progressbar" aria-label="starting"></div></div>'
+        f'<div class="card"><h1>{escape(name)}</h1><p class="quiet">{_say(code)}</p>'
+        f'<div class="bar" role="progressbar" aria-label="{_say("page.starting")}"></div></div>'
     )
     return _page(name, chrome, body, head='<meta http-equiv="refresh" content="1">')
 
 
 def ended_page(chrome: Chrome, board: Board, *, can_start: bool) -> bytes:
     """A board that has ended: why, and what can be done."""
-    why = _WORDS.get(board.reason, "") if board.reason is not None else ""
-    code = "" if board.exit_code is None else f" Exit code {board.exit_code}."
+    why = _reason(board.reason)
+    code = "" if board.exit_code is None else f" {_say('page.exit_code', code=board.exit_code)}"
     tone = "bad" if board.state is State.FAILED else "quiet"
     parts = [
         f"<h1>{escape(board.name)}</h1>",
-        f'<p class="{tone}">{board.state.value.capitalize()}'
+        f'<p class="{tone}">{_say(f"state.{board.state.value.lower()}")}'
         f"{'' if board.ended is None else f' {_ago(board.ended)}'}</p><p>{why}{code}</p>",
     ]
     if board.message:
-        parts.append(f"<pre>{escape(board.message)}</pre>")
+        parts.append(f"<pre>{escape(translate(board.message))}</pre>")
     if can_start:
-        parts.append('<form method="post"><button class="main">Start it again</button></form>')
+        parts.append(f'<form method="post">{_submit("page.start_again")}</form>')
     elif board.state is State.TERMINATED:
         command = f"tbhub start {shlex.quote(board.selector) if board.selector else '…'}"
-        parts.append(
-            '<p class="quiet">It does not come back; a new board over the same runs is '
-            f"<code>{escape(command)}</code>.</p>"
-        )
+        parts.append(f'<p class="quiet">{_with_code("page.over_for_good", command)}</p>')
     return _page(board.name, chrome, f'<div class="card">{"".join(parts)}</div>')
 
 
@@ -171,19 +179,54 @@ def message_page(chrome: Chrome, title: str, text: str, *, again: bool = False) 
     """Something went wrong, in a sentence; `again` looks again by itself."""
     refresh = '<meta http-equiv="refresh" content="2">' if again else ""
     base = escape(chrome.base)
-    links = f'<p><a href="{base}/">All runs</a> · <a href="{base}/boards">All boards</a></p>'
+    links = (
+        f'<p><a href="{base}/">{_say("page.all_runs")}</a> · '
+        f'<a href="{base}/boards">{_say("page.all_boards")}</a></p>'
+    )
     said = f'<h1>{escape(title)}</h1><p class="quiet">{escape(text)}</p>'
     body = f'<div class="card">{said}{links}</div>'
     return _page(title, chrome, body, head=refresh)
 
 
+def problem_page(chrome: Chrome, problem: Problem) -> bytes:
+    """Return the page of a request that could not be answered."""
+    said = problem_text(problem)
+    text = said[:1].upper() + said[1:]
+    text = text if text.endswith((".", "。")) else f"{text}."
+    return message_page(
+        chrome, say("page.not_found" if problem.status == 404 else "page.failed"), text
+    )
+
+
+def _reason(reason: Reason | None) -> str:
+    code = "" if reason is None else f"reason.{reason.value}"
+    return _say(code) if code in TEXTS else ""
+
+
+def _say(code: str, /, **values: object) -> str:
+    return escape(say(code, **values))
+
+
+def _with_code(code: str, command: str) -> str:
+    """Return a text in which a {command} is set as code."""
+    before, _, after = _say(code, command="\0").partition("\0")
+    return f"{before}<code>{escape(command)}</code>{after}"
+
+
+def _label(field: str, code: str) -> str:
+    return f'<label for="{field}">{_say(code)}</label>'
+
+
+def _submit(code: str) -> str:
+    return f'<button class="main">{_say(code)}</button>'
+
+
 def _ago(when: datetime) -> str:
     seconds = (datetime.now(UTC) - when).total_seconds()
-    for size, word in ((86400, "day"), (3600, "hour"), (60, "minute")):
+    for size, code in ((86400, "days_ago"), (3600, "hours_ago"), (60, "minutes_ago")):
         if seconds >= size:
-            count = int(seconds // size)
-            return f"{count} {word}{'' if count == 1 else 's'} ago"
-    return "just now"
+            return _say(f"page.{code}", n=int(seconds // size))
+    return _say("page.just_now")
 
 
 def _page(title: str, chrome: Chrome, body: str, *, head: str = "") -> bytes:
@@ -191,7 +234,8 @@ def _page(title: str, chrome: Chrome, body: str, *, head: str = "") -> bytes:
     if chrome.who is not None:
         who = f'<span class="who">{escape(chrome.who)}</span>'
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<!doctype html><html lang="{_HTML_LANGUAGES[language.get()]}"><head>'
+        '<meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'{head}<link rel="icon" href="data:,"><title>{escape(title)}</title>'
         f"<style>{_STYLE}</style></head><body><header>"

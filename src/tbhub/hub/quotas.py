@@ -15,6 +15,7 @@ from tbhub.boards.life import LIVE
 from tbhub.database.tables import boards, users, workspaces
 from tbhub.hub.access import Caller
 from tbhub.hub.settings import Settings
+from tbhub.texts import text
 
 _SHOWN = 10
 
@@ -34,12 +35,12 @@ def take_place(
             chosen = workspaces.c.id == workspace_id
             connection.execute(select(workspaces.c.id).where(chosen).with_for_update())
     allowed = allowed_for_user(connection, settings, owner_id)
-    _check(connection, boards.c.owner_id == owner_id, allowed, "You have")
+    _check(connection, boards.c.owner_id == owner_id, allowed, "yours")
     if workspace_id is not None:
         own = select(workspaces.c.max_boards).where(workspaces.c.id == workspace_id)
         override: int | None = connection.scalar(own)
         allowed = settings.max_boards_per_workspace if override is None else override
-        _check(connection, boards.c.workspace_id == workspace_id, allowed, "The workspace has")
+        _check(connection, boards.c.workspace_id == workspace_id, allowed, "workspace")
 
 
 def allowed_for_user(connection: Connection, settings: Settings, user_id: int) -> int:
@@ -83,7 +84,7 @@ def _quotas(
     ]
 
 
-def _check(connection: Connection, whose: object, allowed: int, who: str) -> None:
+def _check(connection: Connection, whose: object, allowed: int, whose_quota: str) -> None:
     if not allowed:
         return
     joined = boards.join(users, users.c.id == boards.c.owner_id)
@@ -97,10 +98,10 @@ def _check(connection: Connection, whose: object, allowed: int, who: str) -> Non
     if len(holding) < allowed:
         return
     names = ", ".join(each["name"] for each in holding[:_SHOWN])
-    more = f" and {len(holding) - _SHOWN} more" if len(holding) > _SHOWN else ""
+    if len(holding) > _SHOWN:
+        names = text("quota.names_and_more", names=names, more=len(holding) - _SHOWN)
     raise TensorboardLimitExceeded(
-        f"{who} {len(holding)} boards running, and {allowed} are allowed at once. "
-        f"Stop one first: {names}{more}.",
+        text(f"quota.{whose_quota}", used=len(holding), allowed=allowed, names=names),
         boards=holding,
         allowed=allowed,
     )

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, func, select
 from tbhub.api.models import Me, State, Status
 from tbhub.database.tables import boards, experiments, runs
 from tbhub.hub.access import Caller
+from tbhub.hub.login_ways import with_login_ways
 from tbhub.hub.quotas import allowed_for_user
 from tbhub.hub.users import user_by_id
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 def me(hub: Hub, caller: Caller) -> Me:
     """Who somebody is, and what they may."""
     with hub.database.read() as connection:
+        user = user_by_id(connection, caller.user_id)
         return Me(
-            user=user_by_id(connection, caller.user_id),
+            user=with_login_ways(connection, [user], sso=hub.oidc is not None)[0],
             scope=caller.scope,
             hub=version("tbhub"),
             single_user=hub.settings.single_user,

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row, Select, select
 from tbhub.api.models import Scope, Token, TokenWithSecret
 from tbhub.api.problems import NotFound
 from tbhub.database.tables import tokens, users
+from tbhub.texts import text
 
 _PREFIX = "tbh_"
 Kind = Literal["api", "session"]
@@ -74,7 +75,7 @@ def delete_token(connection: Connection, token_id: int, user_id: int | None) -> 
     if user_id is not None:
         chosen = chosen.where(tokens.c.user_id == user_id)
     if connection.execute(chosen).rowcount == 0:
-        raise NotFound(f"no token {token_id}")
+        raise NotFound(text("missing.token", id=token_id))
 
 
 def end_session(connection: Connection, token: str) -> None:

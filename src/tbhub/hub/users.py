@@ -16,8 +16,9 @@ from sqlalchemy.exc import IntegrityError
 
 from tbhub.api.models import NewUser, Role, User, UserChange
 from tbhub.api.problems import Conflict, NotFound
-from tbhub.database.tables import members, tokens, users, workspaces
+from tbhub.database.tables import login_links, members, tokens, users, workspaces
 from tbhub.hub.passwords import hash_password
+from tbhub.texts import text
 
 _DEFAULT_WORKSPACE = "default"
 
@@ -36,7 +37,7 @@ def user_by_id(connection: Connection, user_id: int) -> User:
     """A user by number."""
     row = connection.execute(select(users).where(users.c.id == user_id)).one_or_none()
     if row is None:
-        raise NotFound("no such user")
+        raise NotFound(text("missing.user", name=user_id))
     return _user(row)
 
 
@@ -57,7 +58,7 @@ def create_user(connection: Connection, new: NewUser, *, subject: str | None = N
             insert = users.insert().values(values).returning(users.c.id)
             user_id = connection.execute(insert).scalar_one()
     except IntegrityError:
-        raise Conflict(f"there is a user {new.name} already") from None
+        raise Conflict(text("user.exists", name=new.name)) from None
     _join_default(connection, user_id, new.role)
     return user_by_id(connection, user_id)
 
@@ -78,6 +79,7 @@ def change_user(connection: Connection, name: str, change: UserChange) -> User:
     if change.password is not None or values.get("disabled"):
         ended = (tokens.c.user_id == row.id) & (tokens.c.kind == "session")
         connection.execute(tokens.delete().where(ended))
+        connection.execute(login_links.delete().where(login_links.c.user_id == row.id))
     return user_by_id(connection, row.id)
 
 
@@ -98,20 +100,49 @@ def ensure_first_user(connection: Connection) -> User:
 
 
 def user_of_subject(
-    connection: Connection, subject: str, names: list[str], email: str | None
+    connection: Connection,
+    subject: str,
+    names: list[str],
+    email: str | None,
+    *,
+    is_verified: bool = False,
 ) -> User:
-    """Who signs in from elsewhere; made as a member the first time.
+    """Return the user of an identity that a provider has confirmed; added as a member if new.
 
-    A name that somebody here has already is not theirs: they get it with a number.
+    A user whom an admin has added with this e-mail address, and who cannot log in otherwise,
+    becomes the identity's user. A name alone proves nothing: one that is taken gets a number.
+
+    Args:
+        is_verified: Whether the provider has confirmed that the e-mail address is theirs.
     """
     row = connection.execute(select(users).where(users.c.subject == subject)).one_or_none()
     if row is not None:
         return _user(row)
+    if email is not None and is_verified:
+        same = select(users).where(func.lower(users.c.email) == email.lower())
+        added = connection.execute(same.limit(2)).all()
+        if len(added) == 1 and can_be_linked(connection, added[0]):
+            mine = users.c.id == added[0].id
+            connection.execute(users.update().where(mine).values(subject=subject))
+            connection.execute(login_links.delete().where(login_links.c.user_id == added[0].id))
+            return user_by_id(connection, added[0].id)
     for name in names:
         taken = connection.execute(select(users.c.id).where(users.c.name == name)).first()
         if taken is None:
             return create_user(connection, NewUser(name=name, email=email), subject=subject)
     raise Conflict(f"there are users {', '.join(names[:3])}, … already")
+
+
+def can_be_linked(connection: Connection, row: Row[Any]) -> bool:
+    """Return whether single sign-on may log in as a user by the e-mail address.
+
+    Only one who has no other way to log in: users may change their own address, and could otherwise
+    share their account with the address's owner.
+    """
+    if row.email is None or row.password is not None or row.subject is not None or row.disabled:
+        return False
+    known = select(tokens.c.id).where(tokens.c.user_id == row.id).limit(1)
+    return connection.execute(known).first() is None
 
 
 def _own_name() -> str:
@@ -136,13 +167,13 @@ def _require_another_admin(connection: Connection, row: Row[Any]) -> None:
         users.c.role == "admin", ~users.c.disabled, users.c.id != row.id
     )
     if connection.execute(others).scalar_one() == 0:
-        raise Conflict(f"{row.name} is the only admin; make somebody else one first")
+        raise Conflict(text("user.only_admin", name=row.name))
 
 
 def _row(connection: Connection, name: str) -> Row[Any]:
     row = connection.execute(select(users).where(users.c.name == name)).one_or_none()
     if row is None:
-        raise NotFound(f"no user {name}")
+        raise NotFound(text("missing.user", name=name))
     return row
 
 

@@ -31,10 +31,12 @@ from tbhub.hub import answers, pages
 from tbhub.hub.access import Caller
 from tbhub.hub.board_access import BoardAccess
 from tbhub.hub.gate import Gate, cookie, make_cookie
+from tbhub.hub.language import say
 from tbhub.hub.pages import Chrome
 from tbhub.hub.proxy import HostGoneError, Proxy, Target
 from tbhub.hub.settings import Settings
 from tbhub.hub.shares import Shares, expiry_of
+from tbhub.texts import text
 
 _SHORT = re.compile(r"[0-9a-f]{8}\Z")
 _WHOLE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
@@ -133,7 +135,7 @@ class Visits:
                 return response
         caller = await self._caller(scope, visit, route)
         if route is None or caller is None:
-            raise NotFound("no such board, or none that you may see")
+            raise NotFound(text("missing.board"))
         if scope["method"] not in ("GET", "HEAD") and not self._gate.is_own_page(scope):
             raise self._gate.foreign_page(scope)
         if scope["method"] == "POST" and visit.path == "":
@@ -160,8 +162,9 @@ class Visits:
         except HostGoneError as problem:
             if not answers.wants_page(scope):
                 return answers.problem(problem, _RETRY)
-            text = "The process that serves it does not answer; this page tries again."
-            page = pages.message_page(self._chrome, route.name, text, again=True)
+            page = pages.message_page(
+                self._chrome, route.name, say("page.board_silent"), again=True
+            )
             return answers.html(503, page, _RETRY, framed=True)
         return None
 
@@ -184,16 +187,16 @@ class Visits:
         beginning = f"{self._base}/boards/"
         raw = (scope.get("raw_path") or quote(scope["path"]).encode()).decode("latin-1")
         if not raw.startswith(beginning):
-            raise NotFound("no such page")
+            raise NotFound(text("missing.page"))
         short, slash, path = raw.removeprefix(beginning).partition("/")
         is_whole = _WHOLE.match(short) is not None
         if not is_whole and not _SHORT.match(short):
-            raise NotFound("no such board, or none that you may see")
+            raise NotFound(text("missing.board"))
         if is_whole or not slash:
             return None
         # The host must not be led out of the board, by whatever way these are written.
         if any(each in (".", "..") for each in re.split(r"[/\\]", scope["path"])):
-            raise NotFound("no such page")
+            raise NotFound(text("missing.page"))
         return _Visit(short, path, f"{beginning}{short}/")
 
     def _proper(self, scope: Scope) -> Response:
@@ -214,15 +217,15 @@ class Visits:
         found = await self._gate.find_soon(scope)
         if found is not None and route is not None and await self._may(found.caller, route):
             return found.caller
-        text = cookie(scope, self._gate.share_cookie(visit.short))
-        if text is not None and route is not None:
-            shared = self._shares.remembered(text, route.board_id) or await asyncio.to_thread(
-                self._shares.open, text, route.board_id
+        link = cookie(scope, self._gate.share_cookie(visit.short))
+        if link is not None and route is not None:
+            shared = self._shares.remembered(link, route.board_id) or await asyncio.to_thread(
+                self._shares.open, link, route.board_id
             )
             if shared is not None:
                 return shared
         if found is None:
-            raise NotAuthenticated("log in first, or ask for a new link")
+            raise NotAuthenticated(text("login.first_or_link"))
         return None
 
     async def _may(self, caller: Caller, route: Route) -> bool:
@@ -234,20 +237,20 @@ class Visits:
     async def _open_share(self, scope: Scope, visit: _Visit, route: Route) -> Response | None:
         """A good share link becomes a cookie for this board alone, and leaves the address."""
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        text = next((value for name, value in query if name == "share"), "")
+        link = next((value for name, value in query if name == "share"), "")
         rest = urlencode([(name, value) for name, value in query if name != "share"])
-        if scope["method"] != "GET" or not text:
+        if scope["method"] != "GET" or not link:
             return None
-        caller = await asyncio.to_thread(self._shares.open, text, route.board_id)
+        caller = await asyncio.to_thread(self._shares.open, link, route.board_id)
         if caller is None:
             if await self._gate.find_soon(scope) is not None:
                 return None
-            title, reason = "This link is no longer good", "Ask whoever sent it for a new one."
+            title, reason = say("page.share_over"), say("page.share_over_text")
             return answers.html(404, pages.message_page(self._chrome, title, reason), framed=True)
         where = visit.root + visit.path + (f"?{rest}" if rest else "")
         name = self._gate.share_cookie(visit.short)
-        lasting = expiry_of(text) - time.time()
-        return answers.redirect(where, make_cookie(scope, name, text, visit.root, lasting))
+        lasting = expiry_of(link) - time.time()
+        return answers.redirect(where, make_cookie(scope, name, link, visit.root, lasting))
 
     # --- boards that are not up
 
@@ -260,9 +263,9 @@ class Visits:
     async def _not_up(self, scope: Scope, caller: Caller, visit: _Visit, route: Route) -> Response:
         may_come = route.state in (*_COMING, *_ASLEEP, *_UP)
         if not answers.wants_page(scope):
-            text = f"this board is {route.state.value}"
+            message = f"this board is {route.state.value}"
             kind = Unavailable if may_come else Gone
-            return answers.problem(kind(text, state=route.state.value), *[_RETRY] * may_come)
+            return answers.problem(kind(message, state=route.state.value), *[_RETRY] * may_come)
         if may_come:
             page = pages.waiting_page(self._chrome, route.name, route.state)
             return answers.html(503, page, _RETRY, framed=True)
@@ -282,11 +285,8 @@ class Visits:
             return answers.problem(problem)
         if isinstance(problem, NotAuthenticated):
             return answers.redirect(login_address(self._base, scope))
-        title = "Not found" if problem.status == 404 else "Not now"
-        text = problem.message[:1].upper() + problem.message[1:].rstrip(".") + "."
-        return answers.html(
-            problem.status, pages.message_page(self._chrome, title, text), framed=True
-        )
+        page = pages.problem_page(self._chrome, problem)
+        return answers.html(problem.status, page, framed=True)
 
     # --- websockets
 
@@ -296,7 +296,7 @@ class Visits:
             route = None if visit is None else self._boards.route(visit.short)
             caller = None if visit is None else await self._caller(scope, visit, route)
             if visit is None or route is None or caller is None or route.address is None:
-                raise NotFound("no such board, or none that you may see")
+                raise NotFound(text("missing.board"))
             if not self._gate.is_own_page(scope):
                 raise self._gate.foreign_page(scope)
             self._boards.note_request(route.board_id, 0)

@@ -1,6 +1,7 @@
 /// Calls of `/api/v1`, typed by the hub's own schema. What the hub refuses is thrown as a `Problem`
 /// with the sentence it gave; somebody who is no longer known is sent to log in, and comes back.
 
+import { t } from "../lib/i18n.svelte";
 import type { components, paths } from "./schema";
 
 export type Schemas = components["schemas"];
@@ -95,7 +96,7 @@ export async function send(
     });
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    throw new Problem(0, "unreachable", "the hub does not answer; is it still running?");
+    throw new Problem(0, "unreachable", t("trouble.silent"));
   }
   if (response.ok) return response;
   if (response.status === 401) logIn();
@@ -131,7 +132,7 @@ async function problemOf(response: Response): Promise<Problem> {
     };
     return new Problem(response.status, error.code, error.message, error.details);
   } catch {
-    return new Problem(response.status, "unknown", `the hub answered ${response.status}`);
+    return new Problem(response.status, "unknown", t("trouble.answered", { status: String(response.status) }));
   }
 }
 
@@ -142,5 +143,5 @@ function logIn(): void {
 
 function sentence(text: string): string {
   const begun = text.slice(0, 1).toUpperCase() + text.slice(1);
-  return /[.!?:…]$/.test(begun) ? begun : `${begun}.`;
+  return /[.!?:…。！？：]$/.test(begun) ? begun : `${begun}.`;
 }

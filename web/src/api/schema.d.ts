@@ -376,6 +376,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/invitations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create Invitation
+         * @description Create a link by which a user chooses a password; it works once.
+         */
+        post: operations["create_invitation_api_v1_invitations_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/invitations/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke Invitation
+         * @description Revoke the invitation of a user.
+         */
+        delete: operations["revoke_invitation_api_v1_invitations__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/logdirs": {
         parameters: {
             query?: never;
@@ -1055,7 +1095,7 @@ export interface paths {
         };
         /**
          * List Users
-         * @description Everybody.
+         * @description List all users.
          */
         get: operations["list_users_api_v1_users_get"];
         put?: never;
@@ -1681,6 +1721,21 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /**
+         * Invitation
+         * @description The only time the link is shown; it works once.
+         */
+        Invitation: {
+            /**
+             * Expires
+             * Format: date-time
+             */
+            expires: string;
+            /** Url */
+            url: string;
+            /** User */
+            user: string;
+        };
         /** LogLine */
         LogLine: {
             /** Id */
@@ -1873,6 +1928,19 @@ export interface components {
             uris: string[];
             /** Workspace */
             workspace?: string | null;
+        };
+        /**
+         * NewInvitation
+         * @description A link by which a user chooses a password; a new one revokes the one before.
+         */
+        NewInvitation: {
+            /**
+             * Expires In
+             * @default 86400
+             */
+            expires_in: number;
+            /** User */
+            user: string;
         };
         /**
          * NewLogdir
@@ -2646,7 +2714,13 @@ export interface components {
             /** User */
             user: string;
         };
-        /** User */
+        /**
+         * User
+         * @description A user.
+         *
+         *     Args:
+         *         login_ways: How they can log in; `invitation`: a link to choose a password is not used yet.
+         */
         User: {
             /**
              * Created
@@ -2662,6 +2736,11 @@ export interface components {
             email?: string | null;
             /** Id */
             id: number;
+            /**
+             * Login Ways
+             * @default []
+             */
+            login_ways: ("password" | "sso" | "token" | "invitation")[];
             /** Max Boards */
             max_boards?: number | null;
             /** Name */
@@ -4790,6 +4869,167 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Host"];
                 };
+            };
+            /** @description Nobody is logged in, or the token is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description Known to exist, but not for this role; what may not even be seen is `NotFound`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description No such board, run, user, …, or none that the caller may see. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description The request's body is larger than is taken. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description The request cannot be understood; for a selector, `details["position"]` says where. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description For now it cannot be done: the database or a host does not answer, or there is too much to */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+        };
+    };
+    create_invitation_api_v1_invitations_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewInvitation"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Invitation"];
+                };
+            };
+            /** @description Nobody is logged in, or the token is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description Known to exist, but not for this role; what may not even be seen is `NotFound`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description No such board, run, user, …, or none that the caller may see. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description It is there already, or is not in a state in which this can be done. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description The request's body is larger than is taken. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description The request cannot be understood; for a selector, `details["position"]` says where. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description For now it cannot be done: the database or a host does not answer, or there is too much to */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+        };
+    };
+    revoke_invitation_api_v1_invitations__name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Nobody is logged in, or the token is unknown, expired or revoked. */
             401: {

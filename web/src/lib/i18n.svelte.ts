@@ -6,7 +6,9 @@ import { isolated } from "./bidi";
 
 export type Language = "en" | "zh";
 export const languages: Record<Language, string> = { en: "English", zh: "中文" };
-const NAME = "tbhub.language";
+/// A cookie, as the hub's own pages and messages are in the same language: `hub/language.py`.
+const NAME = "tbhub-language";
+const SECONDS = 365 * 86400;
 type Texts = Record<Key, string>;
 type Values = Record<string, string | number>;
 
@@ -33,25 +35,22 @@ export function currentLanguage(): Language {
   return language;
 }
 
-export async function choose(wanted: Language): Promise<void> {
+async function load(wanted: Language): Promise<void> {
   texts = wanted === "zh" ? (await import("../i18n/zh")).zh : en;
   language = wanted;
   document.documentElement.lang = wanted === "zh" ? "zh-CN" : "en";
-  try {
-    localStorage.setItem(NAME, wanted);
-  } catch {
-    // It lasts as long as the page.
-  }
+}
+
+/// Chooses a language from now on, for this page and the hub's own.
+export async function choose(wanted: Language): Promise<void> {
+  const path = new URL(document.baseURI).pathname;
+  document.cookie = `${NAME}=${wanted}; Path=${path}; Max-Age=${SECONDS}; SameSite=Lax`;
+  await load(wanted);
 }
 
 /// What was chosen before, or what the browser asks for.
 export async function chooseAtFirst(): Promise<void> {
-  let kept: string | null = null;
-  try {
-    kept = localStorage.getItem(NAME);
-  } catch {
-    // What the browser asks for.
-  }
+  const kept = new RegExp(`(?:^|; )${NAME}=(\\w+)`).exec(document.cookie)?.[1];
   const wanted = kept ?? (navigator.language.startsWith("zh") ? "zh" : "en");
-  if (wanted === "zh") await choose("zh");
+  if (wanted === "zh") await load("zh");
 }

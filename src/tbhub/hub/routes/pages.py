@@ -18,26 +18,20 @@ from tbhub.api.problems import (
     TooLarge,
 )
 from tbhub.boards.wsgi import Response
-from tbhub.hub import answers, login_links, oidc, pages
+from tbhub.hub import answers, invitations, login_links, oidc, pages
 from tbhub.hub.gate import Pass, cookie, make_cookie
 from tbhub.hub.hub import Hub
+from tbhub.hub.language import problem_text, say
 from tbhub.hub.page_files import page_headers
 from tbhub.hub.pages import Chrome
 from tbhub.hub.routes.common import TheHub, hub_of
 from tbhub.hub.routes.sessions import address_of
 from tbhub.hub.visits import login_address
+from tbhub.texts import text
 
 router = APIRouter(include_in_schema=False)
 
 _MOST_FORM = 16 << 10
-_NOT_BUILT = (
-    "This installation was made without its web page. The tbhub command and the API work as ever; "
-    "`pip install .` with Node.js installed builds the page, or `make web` in a clone."
-)
-_LINK_USED = (
-    "A login link works once and for ten minutes. `tbhub open BOARD` and `tbhub start` make a new "
-    "one."
-)
 # The web page's own addresses, as `web/src/router.ts` knows them; /boards/<id>/… are TensorBoard's.
 PAGES = (
     "/",
@@ -65,7 +59,8 @@ async def page(hub: TheHub, request: Request, found: Found) -> FastResponse:
     made = request.app.state.page_files.page
     if made is None:
         chrome = Chrome(hub.settings.base_path, found.caller.name)
-        return _sent(answers.html(200, pages.message_page(chrome, "No web page", _NOT_BUILT)))
+        page = pages.message_page(chrome, say("page.not_built"), say("page.not_built_text"))
+        return _sent(answers.html(200, page))
     return _sent(Response(200, [*page_headers(len(made)), *answers.SECURITY], made))
 
 
@@ -92,7 +87,7 @@ async def log_in(hub: TheHub, request: Request) -> FastResponse:
         if "token" in form:
             token = form["token"].strip()
             if await hub.in_thread(hub.identity.identify, token) is None:
-                raise NotAuthenticated("The token is unknown, expired or revoked.")
+                raise NotAuthenticated(text("login.token_invalid"))
         else:
             who = form.get("name", ""), form.get("password", ""), address_of(request)
             token = (await hub.in_thread(hub.identity.log_in, *who)).token
@@ -135,12 +130,48 @@ async def redeem_link(hub: TheHub, request: Request, found: Found) -> FastRespon
     try:
         session, path = await hub.in_thread(hub.login_links.redeem, code)
     except Gone:
-        page = pages.message_page(Chrome(base, who), "This link no longer works", _LINK_USED)
+        title, reason = say("page.link_over"), say("page.link_over_text")
+        page = pages.message_page(Chrome(base, who), title, reason)
         return _sent(answers.html(Gone.status, page))
     assert session.expires is not None
     lasting = session.expires.timestamp() - time.time()
     header = hub.gate.set_cookie(request.scope, session.token, lasting)
     return _sent(answers.redirect(local(path, base), header))
+
+
+@router.get(invitations.PATH)
+def invitation_link(hub: TheHub) -> FastResponse:
+    """Return the page of every invitation; nothing is used up by loading it."""
+    page = pages.link_page(Chrome(hub.settings.base_path), invitations.PATH, is_invitation=True)
+    return _sent(answers.html(200, page, policy=pages.LINK_POLICY))
+
+
+@router.post(invitations.PATH)
+async def accept_invitation(hub: TheHub, request: Request) -> FastResponse:
+    """Ask an invited user for a password; set it and log them in once it is given."""
+    hub.gate.require_own_page(request.scope)
+    form = await _form(request)
+    code, address = form.get("code", ""), address_of(request)
+    chrome = Chrome(hub.settings.base_path)
+    try:
+        user = await hub.in_thread(hub.invitations.find_user, code, address)
+        if "password" not in form:
+            page = pages.invitation_page(chrome, invitations.PATH, code, user)
+            return _sent(answers.html(200, page))
+        password, again = form["password"], form.get("again", "")
+        given = await hub.in_thread(hub.invitations.accept, code, password, again, address)
+    except BadRequest as problem:
+        said = problem_text(problem)
+        page = pages.invitation_page(chrome, invitations.PATH, code, user, said)
+        return _sent(answers.html(problem.status, page))
+    except Gone as problem:
+        page = pages.message_page(chrome, say("page.link_over"), problem_text(problem))
+        return _sent(answers.html(problem.status, page))
+    hub.identity.forget()
+    made = await hub.in_thread(hub.identity.open_session, *given)
+    lasting = hub.settings.session_hours * 3600
+    header = hub.gate.set_cookie(request.scope, made.token, lasting)
+    return _sent(answers.redirect(f"{hub.settings.base_path}/", header))
 
 
 @router.get("/login/oidc")
@@ -179,7 +210,7 @@ def local(path: str | None, base: str) -> str:
 
 def _provider(hub: Hub) -> oidc.OpenIdConnect:
     if hub.oidc is None:
-        raise NotFound("signing in elsewhere is not set up here")
+        raise NotFound(text("oidc.absent"))
     return hub.oidc
 
 
@@ -194,7 +225,7 @@ def _login(hub: Hub, after: str, problem: Problem | None = None, name: str = "")
         after=after,
         by_token=hub.settings.single_user,
         sso=sso,
-        problem=None if problem is None else problem.message,
+        problem=None if problem is None else problem_text(problem),
         name=name,
     )
     status = 200 if problem is None else problem.status

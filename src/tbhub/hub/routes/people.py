@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from tbhub.api.models import (
+    Invitation,
+    NewInvitation,
     NewToken,
     NewUser,
     Quotas,
@@ -17,6 +19,7 @@ from tbhub.api.models import (
 )
 from tbhub.api.problems import Conflict, NotFound
 from tbhub.hub import quotas, tokens, users
+from tbhub.hub.login_ways import with_login_ways
 from tbhub.hub.routes.common import Admin, Number, Reader, TheHub, Word, problems
 
 router = APIRouter(tags=["people"])
@@ -26,16 +29,18 @@ _OWN = frozenset({"password", "email"})
 
 @router.get("/users", responses=problems())
 def list_users(hub: TheHub, caller: Admin) -> list[User]:
-    """Everybody."""
+    """List all users."""
     with hub.database.read() as connection:
-        return users.list_users(connection)
+        found = users.list_users(connection)
+        return with_login_ways(connection, found, sso=hub.oidc is not None)
 
 
 @router.post("/users", status_code=201, responses=problems(Conflict))
 def create_user(hub: TheHub, caller: Admin, new: NewUser) -> User:
     """Adds a user, as a member of the default workspace."""
     with hub.database.begin() as connection:
-        return users.create_user(connection, new)
+        made = users.create_user(connection, new)
+        return with_login_ways(connection, [made], sso=hub.oidc is not None)[0]
 
 
 @router.patch("/users/{name:path}", responses=problems(NotFound, Conflict))
@@ -45,15 +50,30 @@ def change_user(hub: TheHub, caller: Reader, name: Word, change: UserChange) -> 
         caller.require("admin", "admin")
     caller.require("write")
     with hub.database.begin() as connection:
-        found = users.change_user(connection, name, change)
+        changed = users.change_user(connection, name, change)
+        found = with_login_ways(connection, [changed], sso=hub.oidc is not None)
     hub.identity.forget()
-    return found
+    return found[0]
 
 
 @router.delete("/users/{name:path}", status_code=204, responses=problems(NotFound, Conflict))
 async def delete_user(hub: TheHub, caller: Admin, name: Word) -> None:
     """Deletes a user with their boards and tokens; runs stay."""
     await hub.delete_user(caller, name)
+
+
+@router.post("/invitations", status_code=201, responses=problems(NotFound, Conflict))
+def create_invitation(
+    hub: TheHub, caller: Admin, request: Request, new: NewInvitation
+) -> Invitation:
+    """Create a link by which a user chooses a password; it works once."""
+    return hub.invitations.create(new, hub.gate.address(request.scope) or hub.url)
+
+
+@router.delete("/invitations/{name:path}", status_code=204, responses=problems(NotFound))
+def revoke_invitation(hub: TheHub, caller: Admin, name: Word) -> None:
+    """Revoke the invitation of a user."""
+    hub.invitations.revoke(name)
 
 
 @router.get("/quotas", responses=problems())

@@ -1,0 +1,62 @@
+"""The language to answer in: what was chosen on the page, else what the browser prefers."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from tbhub.api.problems import Problem
+from tbhub.boards.wsgi import Scope
+from tbhub.hub.gate import cookie
+from tbhub.texts import LANGUAGES, TEXTS, Language, Message, text
+
+COOKIE = "tbhub-language"  # set by web/src/lib/i18n.svelte.ts
+_MAX_HEADER = 1000
+# Of the request that is being answered; English for programs.
+language: ContextVar[Language] = ContextVar("language", default="en")
+
+
+def language_of(scope: Scope) -> Language:
+    """Return the language to answer a request in."""
+    chosen = cookie(scope, COOKIE)
+    for each in LANGUAGES:
+        if each == chosen:
+            return each
+    header = next((value for name, value in scope["headers"] if name == b"accept-language"), b"")
+    return _preferred(header[:_MAX_HEADER].decode("latin-1"))
+
+
+def say(code: str, /, **values: object) -> str:
+    """Return the text of a code in the language of the request that is being answered."""
+    return text(code, **values).in_language(language.get())
+
+
+def translate(message: str) -> str:
+    """Return a message in the language of the request; other text as it is."""
+    return message.in_language(language.get()) if isinstance(message, Message) else message
+
+
+def problem_text(problem: Problem) -> str:
+    """Return the message of a problem in the language of the request.
+
+    A problem without a text of its own is introduced by one for its code.
+    """
+    if isinstance(problem.message, Message):
+        return translate(problem.message)
+    code = f"problem.{problem.code}"
+    return say(code if code in TEXTS else "problem.internal", message=problem.message)
+
+
+def _preferred(header: str) -> Language:
+    """Return the language with the highest weight in an Accept-Language header; else English."""
+    best: tuple[float, Language] = (0.0, "en")
+    for part in header.split(","):
+        tag, _, parameter = part.partition(";")
+        name = tag.strip().lower().partition("-")[0]
+        try:
+            weight = float(parameter.partition("=")[2]) if parameter else 1.0
+        except ValueError:
+            continue
+        for each in LANGUAGES:
+            if name == each and weight > best[0]:
+                best = (weight, each)
+    return best[1]
