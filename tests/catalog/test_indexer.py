@@ -198,10 +198,11 @@ class TestRuns:
         assert (run.status, run.started, run.updated, run.metrics) == ("unknown", None, None, {})
 
     def test_it_runs_while_it_logs_and_then_has_ended(self, root: Path, watch: Watch) -> None:
-        now = [10_000.0]
+        now = [time.time()]
         watched = watch(root, clock=lambda: now[0])
-        log(root / "fresh", 1.0, wall_time=9_990.0)
-        log(root / "old", 1.0, wall_time=9_000.0)
+        now[0] += 1000
+        log(root / "fresh", 1.0, wall_time=now[0] - 10)
+        log(root / "old", 1.0, wall_time=now[0] - 900)
         found = watched.index()
         assert {name: run.status for name, run in found.items()} == {
             "fresh": "running",
@@ -216,6 +217,27 @@ class TestRuns:
         assert watched.index()["fresh"].status == "running"
         assert watched.index()["fresh"].ended is None
 
+    def test_a_log_that_ended_just_before_it_was_found_is_never_running(
+        self, root: Path, watch: Watch
+    ) -> None:
+        """Which one goes on logging is seen when it does."""
+        begun = time.time()
+        log(root / "done", 1.0, wall_time=begun)
+        log(root / "live", 1.0, wall_time=begun)
+        now = [begun + 20]
+        watched = watch(root, clock=lambda: now[0])
+        found = watched.index()
+        assert {run.status for run in found.values()} == {"unknown"}
+        assert abs(found["done"].created.timestamp() - begun) < 1  # not when it was found
+        log(root / "live", 2.0, wall_time=begun + 21)
+        now[0] += 5
+        assert {path: run.status for path, run in watched.index().items()} == {
+            "done": "unknown",
+            "live": "running",
+        }
+        now[0] += RUNNING
+        assert {run.status for run in watched.index().values()} == {"finished"}
+
     @pytest.mark.parametrize(
         ("ending", "status"), [("STATUS_FAILURE", "failed"), ("STATUS_SUCCESS", "finished")]
     )
@@ -228,8 +250,8 @@ class TestRuns:
         assert watch(root).index()["a"].status == status
 
     def test_a_clock_that_is_ahead(self, root: Path, watch: Watch) -> None:
-        log(root / "a", 1.0, wall_time=time.time() + 3600)
         watched = watch(root)
+        log(root / "a", 1.0, wall_time=time.time() + 3600)
         assert watched.index()["a"].status == "running"
         for file in (root / "a").iterdir():
             os.utime(file, (1000, 1000))
@@ -265,25 +287,24 @@ class TestComingAndGoing:
             log(root / name, 1.0)
         watched = watch(root)
         first = watched.index()
-        assert [run.name for run in first.values()] == [f"run{run.id}" for run in first.values()]
+        assert [run.name for run in first.values()] == ["a", "b"]
         assert {run.experiment for run in first.values()} == {"runs"}
         shutil.rmtree(root / "b")
         assert list(watched.index()) == ["a"]
         log(root / "b", 1.0)
         assert watched.index()["b"].id > first["b"].id  # never given twice
 
-    def test_a_default_name_that_is_taken(
+    def test_a_directory_name_that_is_taken(
         self, database: Database, root: Path, watch: Watch
     ) -> None:
         log(root / "a", 1.0)
         watched = watch(root)
         run = watched.index()["a"]
         with database.begin() as connection:
-            change_run(connection, run.id, RunChange(name=f"run{run.id + 1}"), None)
+            change_run(connection, run.id, RunChange(name="b"), None)
         log(root / "b", 1.0)
         found = watched.index()
-        assert found["b"].name == f"run{found['b'].id}"
-        assert found["a"].name == f"run{run.id + 1}"
+        assert (found["a"].name, found["b"].name) == ("b", "runs/b")
 
     def test_what_a_person_would_miss_is_lost_and_found(
         self, database: Database, root: Path, watch: Watch

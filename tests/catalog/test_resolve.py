@@ -128,8 +128,9 @@ def test_what_is_not_there_is_named(database: Database, text: str, says: str) ->
 def test_a_name_of_two_workspaces_is_not_guessed(database: Database) -> None:
     with pytest.raises(Ambiguous) as caught:
         names(database, "run7")
-    assert caught.value.details["matches"] == ["other/run7", "ws/run7"]
-    assert "other/run7, ws/run7" in str(caught.value)
+    matches = [(each["workspace"], each["name"]) for each in caught.value.details["matches"]]
+    assert matches == [("ws", "run7"), ("other", "run7")]
+    assert "names 2 runs: ws/run7 (#" in str(caught.value)
     with pytest.raises(Ambiguous) as caught:
         names(database, "exp:e")
     assert caught.value.details["matches"] == ["other/exp:e", "ws/exp:e"]

@@ -224,7 +224,7 @@ def test_paths_can_be_made_absolute_for_another_process(monkeypatch: pytest.Monk
         ("run1-run999999", 0, f"wider than {MAX_RANGE:,}"),
         ("run01-run2", 0, "write run01-run02"),
         ("run1 and run2", 5, "parted by commas or blanks"),
-        ("run:12", 0, "there are exp: and trial:"),
+        ("run:12", 0, "there are exp:, trial: and job:"),
         ("a, exp:", 3, "exp: names nothing"),
         ('run"1"', 3, "put them around all of it"),
         ('"a"b', 0, "put them around all of it"),

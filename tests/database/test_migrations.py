@@ -127,12 +127,57 @@ def test_what_an_older_database_holds_is_kept(empty_url: str) -> None:
         (run,) = load_runs(connection, [7])
         experiment = connection.scalars(select(logdirs.c.experiment)).all()
         attempt = connection.scalars(select(runs.c.attempt)).all()
-    assert (run.name, run.note, run.tags, run.hparams) == ("run7", "kept", ["best"], {"lr": 0.1})
+    assert (run.name, run.note, run.tags, run.hparams) == ("a", "kept", ["best"], {"lr": 0.1})
     assert run.metrics["loss"].last == 0.5
     assert (experiment, attempt) == ([None], [0])
     with database.begin() as connection:
         made = create_run(connection, 1, "e", "/elsewhere")
         assert made.experiment == "e"
+    database.close()
+
+
+def test_found_runs_get_the_names_of_their_directories(empty_url: str) -> None:
+    """Numbers and names that people gave stay; a directory run6 is not the run of number 6."""
+    database = open_database(empty_url)
+    older = config()
+    kept = {"experiment_id": 1, "workspace_id": 1, "note": "", "archived": False, "seen": ""}
+    found = {"path": "", "logdir_id": 1, "status": "finished", "created": 90.0, "started": 5.0}
+    made = {"path": "", "logdir_id": None, "status": "lost", "created": 90.0, "started": 5.0}
+    rows = [
+        {**kept, **found, "id": 1, "name": "run1", "location": "/runs/exp8/run82"},
+        {**kept, **found, "id": 2, "name": "run2", "location": "/runs/exp2/run82"},
+        {**kept, **found, "id": 3, "name": "run3", "location": "/runs/exp1/run6"},
+        {**kept, **found, "id": 4, "name": "best", "location": "/runs/exp1/x"},
+        {**kept, **found, "id": 5, "name": "run5", "location": "/runs/best"},
+        {**kept, **found, "id": 6, "name": "run6", "location": "/runs/exp1/a/train"},
+        {**kept, **made, "id": 7, "name": "run7", "location": "/kept/7"},
+    ]
+    with database.begin() as connection:
+        older.attributes["connection"] = connection
+        command.upgrade(older, "0005")
+        tables = MetaData()
+        tables.reflect(connection)
+        home = {"id": 1, "name": "default", "note": "", "created": 1.0}
+        connection.execute(insert(tables.tables["workspaces"]), home)
+        connection.execute(insert(tables.tables["experiments"]), _EXPERIMENT)
+        logdir = {"id": 1, "workspace_id": 1, "path": "/runs", "created": 1.0}
+        connection.execute(insert(tables.tables["logdirs"]), logdir)
+        for row in rows:
+            given = {"attempt": 1, "heartbeat": 80.0} if row["id"] == 7 else {}
+            connection.execute(insert(tables.tables["runs"]), {**row, **given})
+        for number, name in enumerate(("sweep", "sweep", "", ""), 1):
+            job = {"id": number, "workspace_id": 1, "name": name, "created": 1.0}
+            connection.execute(insert(tables.tables["jobs"]), job)
+        connection.execute(text("UPDATE runs SET job_id = 1 WHERE id = 7"))
+    database.upgrade()
+    with database.read() as connection:
+        runs_now = load_runs(connection, list(range(1, 8)))
+        moment = [run.created.timestamp() for run in runs_now]
+    assert [run.name for run in runs_now] == [
+        *("exp8/run82", "exp2/run82", "run6", "best", "runs/best", "a/train", "run7")
+    ]
+    assert moment == [5.0] * 6 + [90.0]
+    assert (runs_now[6].job, runs_now[6].job_name) == (2, "sweep")
     database.close()
 
 

@@ -36,8 +36,8 @@ def user(connection: Connection, name: str) -> int:
     return _named(connection, users, {"name": name}, role="member")
 
 
-def job(connection: Connection, home: str = "default") -> int:
-    return _insert(connection, jobs, workspace_id=workspace(connection, home))
+def job(connection: Connection, home: str = "default", name: str = "") -> int:
+    return _insert(connection, jobs, workspace_id=workspace(connection, home), name=name)
 
 
 def logdir(connection: Connection, path: str, home: str = "default") -> int:

@@ -319,6 +319,14 @@ class Metric(_Model):
 
 
 class Run(_Model):
+    """A run.
+
+    Attributes:
+        name: As it is shown everywhere, unique in its workspace. A run that was found is called
+            what its directory is called, with as much of its path as tells it from others.
+        created: When it was started; of a run that was found, the time of its first event.
+    """
+
     id: int
     name: str
     path: str
@@ -326,6 +334,7 @@ class Run(_Model):
     experiment: str
     experiment_id: int
     job: int | None = None
+    job_name: str = ""  # empty: it goes by its number
     location: str
     status: RunStatus
     exit_code: int | None = None
@@ -438,7 +447,8 @@ class NewRun(_Request):
 
     Args:
         name: ``run<number>`` without one.
-        job: The number of a job, ``new``, or the name of a job that is made if there is none.
+        job: The number of a job, ``new``, or the name of a job that is made if there is none;
+            ``job2300`` is also the job with the number 2300.
         storage: What its logs are kept below, a URI; without one the hub keeps them itself.
         location: Where its logs are, exactly, if they are somewhere already.
         details: Of the worker: commit, packages, machine; anything that is JSON.

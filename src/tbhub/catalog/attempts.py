@@ -7,6 +7,7 @@ is lost, until the same attempt is heard of again.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -294,25 +295,45 @@ def fenced(run_id: int, attempt: int, newest: int, machine: str | None = None) -
 def _job(
     connection: Connection, workspace_id: int, owner_id: int, job: int | str | None
 ) -> int | None:
-    """The number of a job, which is made if it is a name that there is none of."""
+    """Return the number of a job, and create the job of a name that there is none of.
+
+    Raises:
+        Ambiguous: ``job7`` is the name of one job, and another has the number 7.
+    """
     if job is None or isinstance(job, int):
         return job
     if job.isdecimal():
         raise BadRequest(f"job: a number is given as such, not as the text {job!r}")
     name = "" if job == NEW_JOB else job
-    if name:
-        mine = jobs.c.workspace_id == workspace_id, jobs.c.name == name
-        known = connection.scalar(select(jobs.c.id).where(*mine).order_by(jobs.c.id.desc()))
-        if known is not None:
-            return int(known)
     made = {
         "workspace_id": workspace_id,
         "name": name,
         "owner_id": owner_id,
         "created": time.time(),
     }
-    number: int = connection.execute(insert(jobs).values(made).returning(jobs.c.id)).scalar_one()
-    return number
+    if not name:
+        new = insert(jobs).values(made).returning(jobs.c.id)
+        return int(connection.execute(new).scalar_one())
+    known = _jobs_called(connection, workspace_id, name)
+    if not known:
+        insert_new(connection, jobs, [made])
+        known = _jobs_called(connection, workspace_id, name)
+    if len(known) > 1:
+        raise Ambiguous(
+            f"{name} is the name of a job, and another job has that number."
+            f" hint: give the number: {' or '.join(map(str, known))}.",
+            matches=known,
+        )
+    return known[0]
+
+
+def _jobs_called(connection: Connection, workspace_id: int, name: str) -> list[int]:
+    """The jobs of a workspace with a name; ``job7`` is also the one with the number 7."""
+    fits = jobs.c.name == name
+    if number := re.fullmatch(r"job([0-9]{1,18})", name):
+        fits |= jobs.c.id == int(number[1])
+    chosen = select(jobs.c.id).where(jobs.c.workspace_id == workspace_id, fits)
+    return list(connection.scalars(chosen.order_by(jobs.c.id)))
 
 
 def _set_details(connection: Connection, run_id: int, new: NewRun) -> None:

@@ -17,6 +17,7 @@ from tbhub.catalog.selection import (
     AGGREGATES,
     COLUMNS,
     NUMBERS,
+    NUMBERS_OR_NAMES,
     RESERVED,
     STATUSES,
     TEXTS,
@@ -422,7 +423,7 @@ class _Clauses:
             if age is None and number is None:
                 self._fail(token, f"{_shown(token)} is no duration", "write 90s, 5m, 2h or 3d")
             return age if age is not None else cast(float, number)
-        if field.name in NUMBERS or (field.name == "experiment" and number is not None):
+        if field.name in NUMBERS or (field.name in NUMBERS_OR_NAMES and number is not None):
             if not isinstance(number, int) or not 0 <= number <= MAX_NUMBER:
                 self._fail(token, f"{field} is a whole number, {_shown(token)} is not", "write one")
             return number
@@ -461,7 +462,7 @@ class _Clauses:
 
 
 _NOT_TEXT = frozenset(map(Column, NUMBERS | TIMES | {"duration", "archived"}))
-assert TEXTS | {"experiment", "tag"} == COLUMNS - {column.name for column in _NOT_TEXT}
+assert TEXTS | NUMBERS_OR_NAMES | {"tag"} == COLUMNS - {column.name for column in _NOT_TEXT}
 
 
 def _flat(kind: type[And] | type[Or], parts: list[Condition]) -> list[Condition]:

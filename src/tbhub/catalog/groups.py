@@ -42,7 +42,7 @@ from tbhub.catalog.selection import (
     Selection,
 )
 from tbhub.catalog.table import EXPRESSIONS
-from tbhub.database.tables import experiments, hparams, metrics, runs, users, workspaces
+from tbhub.database.tables import experiments, hparams, jobs, metrics, runs, users, workspaces
 
 MOST_KEYS = 5
 MOST_COLUMNS = 50
@@ -242,7 +242,12 @@ class _Source:
         self.tables = self.tables.outerjoin(row, mine & called)
 
     def _column(self, field: Column) -> ColumnElement[Any]:
-        named = {"experiment": experiments, "workspace": workspaces, "owner": users}
+        named = {
+            "experiment": experiments,
+            "workspace": workspaces,
+            "owner": users,
+            "job": jobs,
+        }
         if field.name in named and field.name not in self._there:
             self._there.add(field.name)
             other = named[field.name]

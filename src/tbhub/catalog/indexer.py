@@ -101,6 +101,7 @@ class Indexer:
         self._tell = tell
         self._progress = progress
         self._clock = clock
+        self._began = clock()
         self._memory = Memory(_BUDGET)
         self._cache = ColumnCache(cache_dir or default_cache_dir(), self._memory)
         self._watcher = Watcher()
@@ -524,7 +525,7 @@ class Indexer:
             return set()
         try:
             with self._database.begin() as connection:
-                return write_readings(connection, readings, now)
+                return write_readings(connection, readings, now, self._began)
         except DBAPIError as error:
             if len(readings) == 1:
                 ((run, reading),) = readings.items()

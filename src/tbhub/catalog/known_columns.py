@@ -26,11 +26,11 @@ _MOST = 5_000
 
 _OWN: dict[ColumnKind, tuple[str, ...]] = {
     "text": (
-        *("name", "status", "experiment", "workspace", "owner"),
+        *("name", "status", "experiment", "workspace", "owner", "job"),
         *("note", "path", "machine", "location", "command", "problem"),
     ),
     "tags": ("tags",),
-    "number": ("id", "job", "exit_code", "attempt", "progress"),
+    "number": ("id", "exit_code", "attempt", "progress"),
     "time": ("created", "started", "updated", "ended", "heartbeat"),
     "duration": ("duration",),
     "bool": ("archived",),

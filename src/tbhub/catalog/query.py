@@ -12,6 +12,7 @@ value are listed first, which is up to three times as quick; other lists took ei
 from __future__ import annotations
 
 import operator as operators
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,7 +57,16 @@ from tbhub.catalog.selection import (
     Selection,
     Value,
 )
-from tbhub.database.tables import experiments, hparams, metrics, run_tags, runs, users, workspaces
+from tbhub.database.tables import (
+    experiments,
+    hparams,
+    jobs,
+    metrics,
+    run_tags,
+    runs,
+    users,
+    workspaces,
+)
 
 Clause = ColumnElement[bool]
 
@@ -81,7 +91,9 @@ _NAMED: dict[str, tuple[ColumnElement[Any], FromClause]] = {
     "experiment": (runs.c.experiment_id, experiments),
     "workspace": (runs.c.workspace_id, workspaces),
     "owner": (runs.c.owner_id, users),
+    "job": (runs.c.job_id, jobs),
 }
+_JOB = re.compile(r"job([0-9]{1,18})")
 
 
 def ids_of(
@@ -303,12 +315,15 @@ def _tag(wanted: Comparison | OneOf | IsNull) -> Clause:
 def _named(name: str, wanted: Comparison | OneOf | IsNull) -> Clause:
     """A condition on the name of something else, or for experiments on its number."""
     key, table = _NAMED[name]
-    nullable = name == "owner"
+    nullable = name in ("owner", "job")
     if isinstance(wanted, IsNull):
         return _is_null(key, nullable, wanted.negated)
     if isinstance(wanted, OneOf):
         names = [value for value in wanted.values if isinstance(value, str)]
         numbers = [value for value in wanted.values if not isinstance(value, str)]
+        if name == "job":
+            matches = map(_JOB.fullmatch, names)
+            numbers += [int(match[1]) for match in matches if match]
         fits = or_(table.c.name.in_(names), table.c.id.in_(numbers))
         fits = not_(fits) if wanted.negated else fits
     else:
@@ -319,6 +334,10 @@ def _named(name: str, wanted: Comparison | OneOf | IsNull) -> Clause:
 
 def _named_so(table: FromClause, sign: Operator, value: Value) -> Clause:
     if isinstance(value, str):
+        number = _JOB.fullmatch(value) if table is jobs and sign in ("=", "!=") else None
+        if number is not None:  # a job without a name goes by its number
+            fits = or_(table.c.name == value, table.c.id == int(number[1]))
+            return fits if sign == "=" else not_(fits)
         return _text(table.c.name, sign, value)
     return _sign(sign, table.c.id, value)
 
@@ -345,7 +364,7 @@ def _expression(name: str) -> tuple[ColumnElement[Any], bool]:
     """A column, and whether it may be null."""
     if name == "duration":
         return func.coalesce(runs.c.ended, runs.c.updated) - runs.c.started, True
-    column = runs.c["job_id" if name == "job" else name]
+    column = runs.c[name]
     return column, bool(column.nullable)
 
 
@@ -423,6 +442,8 @@ def _sort_values(field: Field) -> list[ColumnElement[Any]]:
             select(hparams.c.number).where(*mine).scalar_subquery(),
             Plain(select(hparams.c.text).where(*mine).scalar_subquery()),
         ]
+    if field.name == "job":
+        return [runs.c.job_id]
     if field.name in _NAMED:
         key, table = _NAMED[field.name]
         return [Plain(select(table.c.name).where(table.c.id == key).scalar_subquery())]

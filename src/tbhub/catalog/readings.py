@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, select, update
+from sqlalchemy import Connection, bindparam, delete, func, or_, select, update
 
 from tbhub.catalog.aggregates import Aggregate
 from tbhub.catalog.hparam_values import hparam_row
 from tbhub.catalog.run_reader import Reading
 from tbhub.database.rows import chunks, insert_new, put
-from tbhub.database.tables import hparams, metrics, runs
+from tbhub.database.tables import hparams, logdirs, metrics, runs
 
 # Seconds without a new event after which a run that was found counts as ended. torch's writer shows
 # what it logs every two minutes only.
@@ -36,20 +36,44 @@ def status_of(reading: Reading, now: float) -> str:
     return "running" if now - last < RUNNING else reading.ending
 
 
-def write_readings(connection: Connection, readings: Mapping[int, Reading], now: float) -> set[int]:
-    """Writes what was read, by run; returns the runs that are still there."""
+def write_readings(
+    connection: Connection, readings: Mapping[int, Reading], now: float, since: float = 0.0
+) -> set[int]:
+    """Write what was read, by run. Return the runs that are still there.
+
+    Args:
+        since: When the indexer began to look. What a run has logged just before it was found does
+            not show that it is running: it may have ended. One that began later, or that has
+            logged more since it was first read, is running.
+    """
     there: dict[int, bool] = {}  # whether somebody created it
+    unproven: set[int] = set()
+    columns = (runs.c.id, runs.c.heartbeat, runs.c.status, runs.c.updated, logdirs.c.created)
+    source = runs.outerjoin(logdirs, logdirs.c.id == runs.c.logdir_id)
     for chunk in chunks(list(readings)):
-        rows = select(runs.c.id, runs.c.heartbeat).where(runs.c.id.in_(chunk)).with_for_update()
-        there.update((row.id, row.heartbeat is not None) for row in connection.execute(rows))
+        chosen = select(*columns).select_from(source).where(runs.c.id.in_(chunk))
+        for row in connection.execute(chosen.with_for_update(of=runs)):
+            there[row.id] = row.heartbeat is not None
+            if row.status == "unknown" and not _is_proven(readings[row.id], row, since):
+                unproven.add(row.id)
     left = {run: reading for run, reading in readings.items() if run in there}
     for run in [run for run, reading in left.items() if reading.failed]:
         problem = left.pop(run).problem
         connection.execute(update(runs).where(runs.c.id == run).values(seen="", problem=problem))
-    _write_runs(connection, left, there, now)
+    _write_runs(connection, left, there, now, unproven)
     _write_metrics(connection, left)
     _write_hparams(connection, left, there)
     return set(there)
+
+
+def _is_proven(reading: Reading, row: Any, since: float) -> bool:
+    """Whether a run is known to have logged something since it was looked for."""
+    if reading.updated is None:
+        return False
+    if row.updated is not None and reading.updated > row.updated:
+        return True
+    watched_since = None if row.created is None else max(since, row.created)
+    return watched_since is not None and (reading.started or 0.0) >= watched_since
 
 
 def end_quiet(connection: Connection, ended: Mapping[int, tuple[str, float]]) -> None:
@@ -58,7 +82,7 @@ def end_quiet(connection: Connection, ended: Mapping[int, tuple[str, float]]) ->
         update(runs)
         .where(
             runs.c.id == bindparam("run"),
-            runs.c.status == "running",
+            or_(runs.c.status == "running", runs.c.status == "unknown"),
             runs.c.heartbeat.is_(None),
         )
         .values(status=bindparam("how"), ended=bindparam("at"))
@@ -69,7 +93,11 @@ def end_quiet(connection: Connection, ended: Mapping[int, tuple[str, float]]) ->
 
 
 def _write_runs(
-    connection: Connection, readings: Mapping[int, Reading], created: Mapping[int, bool], now: float
+    connection: Connection,
+    readings: Mapping[int, Reading],
+    created: Mapping[int, bool],
+    now: float,
+    unproven: Collection[int],
 ) -> None:
     common: dict[str, Any] = {
         "started": bindparam("first"),
@@ -77,7 +105,12 @@ def _write_runs(
         "seen": bindparam("signature"),
         "problem": bindparam("trouble"),
     }
-    own = {**common, "status": bindparam("doing"), "ended": bindparam("end")}
+    own = {
+        **common,
+        "status": bindparam("doing"),
+        "ended": bindparam("end"),
+        "created": func.coalesce(bindparam("first"), runs.c.created),
+    }
     for by_hand in (False, True):
         rows = []
         for run, reading in readings.items():
@@ -91,8 +124,9 @@ def _write_runs(
                 "trouble": reading.problem,
             }
             if not by_hand:
-                row["doing"] = status_of(reading, now)
-                row["end"] = None if row["doing"] == "running" else reading.updated
+                doing = status_of(reading, now)
+                row["end"] = None if doing == "running" else reading.updated
+                row["doing"] = "unknown" if doing == "running" and run in unproven else doing
             rows.append(row)
         if rows:
             statement = update(runs).where(runs.c.id == bindparam("run"))

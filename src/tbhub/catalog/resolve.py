@@ -9,8 +9,9 @@ unless they are named one by one, by number, name or location, or the filter spe
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
 from sqlalchemy import (
@@ -27,7 +28,9 @@ from sqlalchemy import (
 )
 
 from tbhub.api.problems import Ambiguous, BadRequest, NotFound
+from tbhub.catalog.names import tail_of_suffix
 from tbhub.catalog.query import Clause, begins_with, ids_of, named_like
+from tbhub.catalog.run_lookup import Asked, Directory, RunLookup, several
 from tbhub.catalog.selection import (
     All,
     Column,
@@ -35,6 +38,7 @@ from tbhub.catalog.selection import (
     ExperimentName,
     ExperimentNumber,
     Job,
+    JobName,
     Location,
     RunGlob,
     RunName,
@@ -51,6 +55,7 @@ from tbhub.database.tables import experiments, jobs, logdirs, runs, workspaces
 _MAX_PATTERNS = 200
 _LISTED = 10
 _NOUNS = {"experiments": "experiment", "runs": "run", "jobs": "job"}
+_DEFAULT_NAME = re.compile(r"run([0-9]{1,18})")
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,7 @@ class _Lookup:
     def scope(self, terms: Collection[Term], archived: bool) -> Scope:
         _bound(terms)
         self._workspaces(terms)
+        terms = [self._as_path(term) for term in terms]
         found_experiments = self._experiments(terms)
         trials = self._runs(terms)
         ranges = self._ranges(terms)
@@ -186,6 +192,7 @@ class _Lookup:
                 number: self._names[number] for number in self._names if number in self.visible
             }
         self._ids = {name: number for number, name in self._names.items()}
+        self._lookup = RunLookup(self.connection, self._names)
         for term in terms:
             if isinstance(term, All):
                 if term.workspace is None:
@@ -228,18 +235,78 @@ class _Lookup:
 
     def _runs(self, terms: Collection[Term]) -> dict[int, None]:
         found = self._by_number(runs, [term for term in terms if isinstance(term, RunNumber)])
-        found |= self._by_name(runs, [term for term in terms if isinstance(term, RunName)])
+        asked = {
+            term: Asked(term.name, term.workspace) for term in terms if isinstance(term, RunName)
+        }
+        matches = self._lookup.find(asked.values())
+        for term, name in asked.items():
+            if not matches[name]:
+                self.unknown.append(("run", term))
+            elif len(matches[name]) > 1:
+                raise several(_typed(term), matches[name])
+            else:
+                found[matches[name][0].id] = None
         if found:
             self.named.append(among(self.connection, runs.c.id, found))
         return found
 
     def _jobs(self, terms: Collection[Term]) -> None:
-        found = self._by_number(jobs, [term for term in terms if isinstance(term, Job)])
+        """Jobs by number or name; ``job1`` may also be what a run's directory is called."""
+        asked = {
+            term: Asked(str(replace(term, workspace=None)), term.workspace)
+            for term in terms
+            if isinstance(term, Job)
+        }
+        called = self._lookup.find(asked.values())
+        found: dict[int, None] = {}
+        for term in terms:
+            if not isinstance(term, Job | JobName):
+                continue
+            matches = self._jobs_of(term)
+            same = called[asked[term]] if isinstance(term, Job) else []
+            if not matches and len(same) == 1:
+                self.named.append(runs.c.id == same[0].id)
+            elif not matches and same:
+                raise several(_typed(term), same)
+            elif len(matches) + len(same) > 1:
+                raise _several_jobs(term, matches, [f"trial:{each.id}" for each in same])
+            elif matches:
+                found[matches[0][0]] = None
+            else:
+                self.unknown.append(("job", term))
         if found:
             self.wide.append(among(self.connection, runs.c.job_id, found))
 
+    def _jobs_of(self, term: Job | JobName) -> list[tuple[int, str]]:
+        """The numbers of the jobs that a term may mean, and their workspaces."""
+        if isinstance(term, JobName):
+            fits = jobs.c.name == term.name
+        else:
+            names = [f"job{term.number}", str(term.number)]
+            fits = or_(jobs.c.id == term.number, jobs.c.name.in_(names))
+        rows = select(jobs.c.id, jobs.c.workspace_id).where(self._at_home(jobs, term), fits)
+        return [
+            (row.id, self._names[row.workspace_id])
+            for row in self.connection.execute(rows.order_by(jobs.c.id))
+        ]
+
+    def _as_path(self, term: Term) -> Term:
+        """The end of a run's path, where a term can be nothing else: ``exp8/run82``."""
+        if isinstance(term, Location):
+            return term if term.is_path else RunName(term.uri, typed=term.typed)
+        home = term.workspace
+        if home is None or home in self._ids or ":" in term.typed:
+            return term
+        if isinstance(term, ExperimentNumber):
+            return RunName(f"{home}/{term.typed.rpartition('/')[2]}", typed=term.typed)
+        if isinstance(term, RunGlob):
+            return replace(term, pattern=f"{home}/{term.pattern}", workspace=None)
+        if isinstance(term, RunRange):
+            return replace(term, prefix=f"{home}/{term.prefix}", workspace=None)
+        return term
+
     def _by_number(
-        self, table: Table, terms: Sequence[ExperimentNumber | RunNumber | Job]
+        self, table: Table, terms: Sequence[ExperimentNumber | RunNumber]
     ) -> dict[int, None]:
         if not terms:
             return {}
@@ -255,7 +322,7 @@ class _Lookup:
                 found[term.number] = None
         return found
 
-    def _by_name(self, table: Table, terms: Sequence[ExperimentName | RunName]) -> dict[int, None]:
+    def _by_name(self, table: Table, terms: Sequence[ExperimentName]) -> dict[int, None]:
         if not terms:
             return {}
         there: dict[str, list[tuple[int, int]]] = {}
@@ -284,21 +351,59 @@ class _Lookup:
         found: list[int] = []
         for term in terms:
             if isinstance(term, RunRange):
-                names = [term.name(number) for number in range(term.first, term.last + 1)]
-                wanted = select(runs.c.id).where(
-                    self._at_home(runs, term), among(self.connection, runs.c.name, names)
-                )
-                matches = self.connection.scalars(wanted).all()
+                matches = self._in_range(term)
+                self._insist_on_range(term, matches)
                 found += sorted(matches)
                 self.wide.append(among(self.connection, runs.c.id, matches))
                 if not matches:
                     self.unknown.append(("run", term))
         return found
 
+    def _in_range(self, term: RunRange) -> list[int]:
+        """The runs whose names, or the ends of whose paths, are in a range."""
+        names = [term.name(number) for number in range(term.first, term.last + 1)]
+        above, slash, _ = term.prefix.rpartition("/")
+        last = [name.rpartition("/")[2] for name in names] if slash else names
+        wanted = select(runs.c.id, runs.c.name, runs.c.tail).where(
+            self._at_home(runs, term),
+            or_(
+                among(self.connection, runs.c.name, names),
+                among(self.connection, Directory(runs.c.tail), last),
+            ),
+        )
+        rows = self.connection.execute(wanted).all()
+        if not slash:
+            return [row.id for row in rows]
+        called, below = set(names), tail_of_suffix(above) or ""
+        return [
+            row.id
+            for row in rows
+            if row.name in called or (row.tail or "").partition("/")[2].startswith(below)
+        ]
+
+    def _insist_on_range(self, term: RunRange, matches: Collection[int]) -> None:
+        """Refuses a range that is also the name of a run: which is meant is not guessed."""
+        asked = Asked(str(replace(term, workspace=None)), term.workspace)
+        for match in self._lookup.find([asked])[asked]:
+            raise Ambiguous(
+                f"{_typed(term)} is a range of {len(matches):,} runs, and also the name of"
+                f" {match.name} (#{match.id}). hint: write trial:{match.id} for that run, or name"
+                " the runs of the range one by one.",
+                matches=[{"id": match.id, "name": match.name, "workspace": match.workspace}],
+            )
+
     def _globs(self, terms: Collection[Term]) -> None:
         for term in terms:
             if isinstance(term, RunGlob):
-                fits = and_(self._at_home(runs, term), named_like(runs.c.name, term.pattern))
+                ends = (
+                    named_like(runs.c.location, f"*/{term.pattern}")
+                    if "/" in term.pattern
+                    else named_like(Directory(runs.c.tail), term.pattern)
+                )
+                called = or_(
+                    named_like(runs.c.name, term.pattern), and_(runs.c.tail.is_not(None), ends)
+                )
+                fits = and_(self._at_home(runs, term), called)
                 self.wide.append(fits)
                 if not self._any(fits):
                     self.unknown.append(("run", term))
@@ -366,6 +471,18 @@ class _Lookup:
             if self._any(and_(self._seen(runs), runs.c.id == term.number)):
                 return f"A run has this number: trial:{term.number}."
         elif isinstance(term, RunName):
+            parts = self._lookup.parts_of(
+                term.name if term.workspace is None else f"{term.workspace}/{term.name}"
+            )
+            if parts:
+                listed = ", ".join(f"{each.name} (#{each.id})" for each in parts[:_LISTED])
+                return f"hint: it has the parts {listed}."
+            number = _DEFAULT_NAME.fullmatch(term.name)
+            if number is not None and term.workspace is None:
+                chosen = select(runs.c.name).where(self._seen(runs), runs.c.id == int(number[1]))
+                name = self.connection.scalar(chosen)
+                if name is not None:
+                    return f"hint: #{number[1]} is called {name}: write trial:{number[1]}."
             same = ExperimentName(term.name, workspace=term.workspace)
             called = and_(self._seen(experiments), experiments.c.name == term.name)
             if term.workspace is not None:
@@ -373,11 +490,6 @@ class _Lookup:
                 called = and_(called, experiments.c.workspace_id.in_(home))
             if self._any(called):
                 return f"An experiment is called so: {same}."
-            path = term.name if term.workspace is None else f"{term.workspace}/{term.name}"
-            at = select(runs.c.name).where(self._seen(runs), runs.c.path == path)
-            name = self.connection.scalar(at.limit(1))
-            if name is not None:
-                return f"This is the path of {RunName(name)}."
         return ""
 
 
@@ -399,9 +511,19 @@ def _bound(terms: Collection[Term]) -> None:
         )
 
 
-def _ambiguous(term: ExperimentName | RunName, homes: Sequence[str]) -> Ambiguous:
-    kind = type(term)
-    matches = [str(kind(term.name, workspace=home)) for home in sorted(homes)]
+def _several_jobs(
+    term: Job | JobName, matches: Sequence[tuple[int, str]], others: Sequence[str]
+) -> Ambiguous:
+    listed = [f"{home}/job:{number}" for number, home in matches] + list(others)
+    return Ambiguous(
+        f"{_typed(term)} can mean {len(listed)} things: {', '.join(listed[:_LISTED])}."
+        " hint: write one of these.",
+        matches=listed,
+    )
+
+
+def _ambiguous(term: ExperimentName, homes: Sequence[str]) -> Ambiguous:
+    matches = [str(ExperimentName(term.name, workspace=home)) for home in sorted(homes)]
     shown = ", ".join(matches[:_LISTED]) + (", …" if len(matches) > _LISTED else "")
     return Ambiguous(
         f"{_typed(term)} is in {len(matches)} workspaces; say which: {shown}.", matches=matches

@@ -12,12 +12,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     Connection,
-    String,
-    cast,
     delete,
     exists,
     insert,
-    literal,
     or_,
     select,
     text,
@@ -26,6 +23,8 @@ from sqlalchemy import (
 
 from tbhub.api.models import Run, RunStatus
 from tbhub.api.problems import Conflict, NotFound
+from tbhub.catalog.names import tail_of
+from tbhub.catalog.naming import ends_in, lock_names, name_found
 from tbhub.catalog.runs import get_run, set_hparams
 from tbhub.database.rows import among, chunks, insert_new, insert_tuples
 from tbhub.database.tables import (
@@ -35,7 +34,6 @@ from tbhub.database.tables import (
     jobs,
     run_tags,
     runs,
-    workspaces,
 )
 
 
@@ -49,7 +47,7 @@ class FoundRun(NamedTuple):
 
 _FOUND = (
     *("id", "name", "path", "location", "experiment_id"),
-    *("workspace_id", "logdir_id", "status", "created", "note", "archived", "seen"),
+    *("workspace_id", "logdir_id", "status", "created", "note", "archived", "seen", "tail"),
 )
 
 
@@ -83,7 +81,8 @@ def create_run(
         Conflict: The name is taken in the workspace, or the location is that of a created run.
     """
     now = time.time()
-    _insist(connection, select(workspaces.c.id).where(workspaces.c.id == workspace_id), "workspace")
+    if not lock_names(connection, workspace_id):
+        raise NotFound("There is no such workspace.")
     if job is not None:
         mine = select(jobs.c.id).where(jobs.c.id == job, jobs.c.workspace_id == workspace_id)
         _insist(connection, mine, "job")
@@ -114,13 +113,14 @@ def create_run(
         other = connection.scalar(taken.where(runs.c.location != location))
         if other is not None:
             raise Conflict(f"The name {name} is taken by run {other}; choose another.")
-        values["name"] = name
+        values |= {"name": name, "named": True}
     if there is None:
         run_id = run_id or new_ids(connection, workspace_id, 1)[0]
         connection.execute(
             insert(runs),
             {
                 "name": f"run{run_id}",
+                "named": True,
                 "path": location,
                 "created": now,
                 **values,
@@ -160,7 +160,10 @@ def experiment_ids(
 
 
 def new_ids(connection: Connection, workspace_id: int, count: int) -> list[int]:
-    """Numbers for new runs, each of which may be called run<number> in the workspace."""
+    """Numbers for new runs, each of which may be called run<number> in the workspace.
+
+    No run there has the name, nor a directory of that name.
+    """
     found: list[int] = []
     while len(found) < count:
         fresh = _next_ids(connection, count - len(found))
@@ -172,6 +175,10 @@ def new_ids(connection: Connection, workspace_id: int, count: int) -> list[int]:
                 )
             )
         )
+        prefixes = [f"{name}/" for name in names]
+        for alike in ends_in(prefixes, runs.c.workspace_id == workspace_id):
+            tails = connection.scalars(select(runs.c.tail).where(alike))
+            taken.update(tail.partition("/")[0] for tail in tails)
         found += [number for number in fresh if f"run{number}" not in taken]
     return found
 
@@ -245,21 +252,26 @@ def _insert_found(
 ) -> dict[str, int]:
     if not found:
         return {}
+    lock_names(connection, workspace_id)
     groups = experiment_ids(connection, workspace_id, [run.experiment for run in found], now)
-    numbers = new_ids(connection, workspace_id, len(found))
+    numbers = dict(zip(_next_ids(connection, len(found)), found, strict=True))
+    names = name_found(
+        connection, workspace_id, {number: run.location for number, run in numbers.items()}
+    )
     insert_tuples(
         connection,
         runs,
         _FOUND,
         [
             (
-                *(number, f"run{number}", run.path, run.location, groups[run.experiment]),
+                *(number, names[number], run.path, run.location, groups[run.experiment]),
                 *(workspace_id, logdir_id, "unknown", now, "", False, ""),
+                tail_of(run.location),
             )
-            for number, run in zip(numbers, found, strict=True)
+            for number, run in numbers.items()
         ],
     )
-    return {run.location: number for number, run in zip(numbers, found, strict=True)}
+    return {run.location: number for number, run in numbers.items()}
 
 
 def drop_gone(connection: Connection, ids: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -296,9 +308,8 @@ def is_missed() -> Any:
     """Whether a person would miss a run, as a condition."""
     tagged = exists().where(run_tags.c.run_id == runs.c.id)
     shown = exists().where(board_runs.c.run_id == runs.c.id)
-    called = runs.c.name != literal("run") + cast(runs.c.id, String)
     made = or_(runs.c.heartbeat.is_not(None), runs.c.owner_id.is_not(None))
-    return or_(runs.c.note != "", called, made, tagged, shown)
+    return or_(runs.c.note != "", runs.c.named, made, tagged, shown)
 
 
 def drop_empty_experiments(connection: Connection, ids: Sequence[int]) -> None:

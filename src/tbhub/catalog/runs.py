@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from tbhub.api.models import Deleted, Metric, Run, RunChange, Runs
@@ -23,7 +23,16 @@ from tbhub.catalog.page import page_of
 from tbhub.catalog.resolve import find_scope
 from tbhub.catalog.selection import Selection
 from tbhub.database.rows import among, chunks, insert_new
-from tbhub.database.tables import experiments, hparams, metrics, run_tags, runs, users, workspaces
+from tbhub.database.tables import (
+    experiments,
+    hparams,
+    jobs,
+    metrics,
+    run_tags,
+    runs,
+    users,
+    workspaces,
+)
 
 _LISTED = 10
 
@@ -70,6 +79,8 @@ def change_run(
     """
     _insist(connection, [run_id], visible)
     values = change.model_dump(exclude_none=True, exclude={"tags", "hparams"})
+    if change.name is not None:
+        values["named"] = True
     if values:
         try:
             connection.execute(update(runs).where(runs.c.id == run_id).values(values))
@@ -133,6 +144,7 @@ _RUNS = (
     select(
         *(runs.c[name] for name in Run.model_fields if name in runs.c),
         runs.c.job_id.label("job"),
+        func.coalesce(jobs.c.name, "").label("job_name"),
         workspaces.c.name.label("workspace"),
         experiments.c.name.label("experiment"),
         users.c.name.label("owner"),
@@ -140,6 +152,7 @@ _RUNS = (
     .join_from(runs, workspaces)
     .join(experiments, experiments.c.id == runs.c.experiment_id)
     .outerjoin(users, users.c.id == runs.c.owner_id)
+    .outerjoin(jobs, jobs.c.id == runs.c.job_id)
 )
 
 _Found = dict[int, dict[str, Any]]

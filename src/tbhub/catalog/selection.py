@@ -17,10 +17,11 @@ from typing import Literal
 STATUSES = ("running", "finished", "failed", "killed", "lost", "unknown")
 
 # What a run has, by how it is compared.
-NUMBERS = frozenset({"id", "job"})
+NUMBERS = frozenset({"id"})
 TEXTS = frozenset({"name", "path", "status", "owner", "workspace", "note", "machine", "location"})
 TIMES = frozenset({"created", "started", "updated", "ended"})
-COLUMNS = NUMBERS | TEXTS | TIMES | {"experiment", "duration", "archived", "tag"}
+NUMBERS_OR_NAMES = frozenset({"experiment", "job"})
+COLUMNS = NUMBERS | TEXTS | TIMES | NUMBERS_OR_NAMES | {"duration", "archived", "tag"}
 
 Aggregate = Literal["last", "min", "max", "step", "count"]
 AGGREGATES: tuple[Aggregate, ...] = ("last", "min", "max", "step", "count")
@@ -164,6 +165,8 @@ class RunRange(_Term):
 
 @dataclass(frozen=True)
 class Job(_Term):
+    """A job by its number, or one that is called ``job<number>``."""
+
     number: int
 
     def __str__(self) -> str:
@@ -171,10 +174,27 @@ class Job(_Term):
 
 
 @dataclass(frozen=True)
+class JobName(_Term):
+    name: str
+
+    def __str__(self) -> str:
+        return self._within(f"job:{_word(self.name)}")
+
+
+@dataclass(frozen=True)
 class Location(_Term):
-    """A path or a URI: the runs at it and below it."""
+    """A path or a URI: the runs at it and below it.
+
+    One that could be something else, ``a/b/c``, is the end of a run's path unless there is such a
+    directory.
+    """
 
     uri: str
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it can only be a path or a URI."""
+        return looks_like_path(self.uri)
 
     def __str__(self) -> str:
         if looks_like_path(self.uri) and not _fits(self.uri):
@@ -186,6 +206,8 @@ class Location(_Term):
         if is_uri(self.uri):
             return self
         path = os.path.join(directory, os.path.expanduser(self.uri))
+        if not self.is_path and not os.path.exists(path):
+            return self
         return replace(self, uri=os.path.normpath(path))
 
 
@@ -199,6 +221,7 @@ Term = (
     | RunGlob
     | RunRange
     | Job
+    | JobName
     | Location
 )
 

@@ -10,14 +10,18 @@ term at all means all runs.
 | ``7``, ``exp:7`` | the runs of experiment 7 |
 | ``exp:mnist/cnn``, ``exp:"two words"`` | the runs of an experiment by its name |
 | ``exp:mnist*`` | the runs of all experiments with such a name |
-| ``trial:12`` | the run with number 12 |
+| ``trial:12``, ``#12`` | the run with number 12 |
 | ``run343``, ``"my run"``, ``trial:"7"`` | a run by its name |
+| ``exp8/run82``, ``a/b/run82`` | a run by the end of its path |
 | ``run1-run5`` | names that begin alike and end in a number from 1 to 5 |
 | ``run3*``, ``run?`` | names with any characters, or one, in that place |
-| ``job2300`` | the runs of a job |
+| ``job2300``, ``job:sweepA`` | the runs of a job, by its number or name |
 | ``ws1/run7``, ``ws1/exp:x``, ``ws1/*`` | the same, within a workspace |
-| ``./x``, ``~/x``, ``/x``, ``x/``, ``a/b/c``, ``s3://bucket/x`` | the runs at a place and below |
+| ``./x``, ``~/x``, ``/x``, ``x/``, ``s3://bucket/x`` | the runs at a place and below |
 | ``all``, ``*`` | all runs |
+
+A run that was found is called what its directory is called. A name that several runs have is an
+error that lists them; ranges and wildcards mean all that fit.
 
 Quotes, ``'`` or ``"``, stand around names with blanks, commas, quotes, slashes and so on; within
 them ``\\"`` and ``\\\\`` are a quote and a backslash. What is quoted is never a number, a range or
@@ -57,6 +61,7 @@ from tbhub.catalog.selection import (
     ExperimentName,
     ExperimentNumber,
     Job,
+    JobName,
     Location,
     RunGlob,
     RunName,
@@ -83,6 +88,7 @@ _CLAUSE = re.compile(r"(where|order|limit)(?=[\s(]|$)", re.IGNORECASE)
 _BARE = re.compile(r"[^\s,\"']*")
 _KIND = re.compile(r"([A-Za-z]+):")
 _DIGITS = re.compile(r"[0-9]+")
+_NUMBER = re.compile(r"#([0-9]+)")
 _JOB = re.compile(r"job([0-9]+)")
 _END = re.compile(r"(.*?)([0-9]+)", re.DOTALL)
 
@@ -186,6 +192,9 @@ class _Word:
             return All(workspace=workspace, typed=self.typed)
         if _DIGITS.fullmatch(word):
             return ExperimentNumber(self._number(word), workspace=workspace, typed=self.typed)
+        run = _NUMBER.fullmatch(word)
+        if run:
+            return RunNumber(self._number(run[1]), workspace=workspace, typed=self.typed)
         job = _JOB.fullmatch(word)
         if job:
             return Job(self._number(job[1]), workspace=workspace, typed=self.typed)
@@ -204,10 +213,10 @@ class _Word:
         return self._range(workspace, word) or RunName(word, workspace=workspace, typed=self.typed)
 
     def _of_kind(self, workspace: str | None, kind: str, name: str) -> Term:
-        if kind not in ("exp", "trial"):
+        if kind not in ("exp", "trial", "job"):
             self._fail(
                 f"nothing is called {kind}:",
-                "there are exp: and trial:; a name with a colon is quoted",
+                "there are exp:, trial: and job:; a name with a colon is quoted",
             )
         if not name and self.quoted is None:
             self._fail(f"{kind}: names nothing", f'write {kind}:7 or {kind}:"a name"')
@@ -219,6 +228,12 @@ class _Word:
             if number:
                 return RunNumber(self._number(name), workspace=workspace, typed=self.typed)
             return RunName(text, workspace=workspace, typed=self.typed)
+        if kind == "job":
+            job = None if self.quoted is not None else _JOB.fullmatch(name)
+            if number or job:
+                digits = job[1] if job else name
+                return Job(self._number(digits), workspace=workspace, typed=self.typed)
+            return JobName(text, workspace=workspace, typed=self.typed)
         if number:
             return ExperimentNumber(self._number(name), workspace=workspace, typed=self.typed)
         if "*" in name or "?" in name:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, String, case, cast, func, select
 
 from tbhub.api.models import RunsTable
 from tbhub.catalog.clauses import parse_fields
@@ -22,7 +22,16 @@ from tbhub.catalog.query import AGGREGATES
 from tbhub.catalog.resolve import find_scope
 from tbhub.catalog.selection import Column, Field, Hparam, Metric, Selection
 from tbhub.database.rows import among, chunks
-from tbhub.database.tables import experiments, hparams, metrics, run_tags, runs, users, workspaces
+from tbhub.database.tables import (
+    experiments,
+    hparams,
+    jobs,
+    metrics,
+    run_tags,
+    runs,
+    users,
+    workspaces,
+)
 
 MOST_COLUMNS = 200
 # Columns that can be shown, though runs are not found by them.
@@ -130,12 +139,14 @@ def _joined(names: set[str]) -> Any:
         source = source.join(workspaces, workspaces.c.id == runs.c.workspace_id)
     if "owner" in names:
         source = source.outerjoin(users, users.c.id == runs.c.owner_id)
+    if "job" in names:
+        source = source.outerjoin(jobs, jobs.c.id == runs.c.job_id)
     return source
 
 
 EXPRESSIONS: dict[str, ColumnElement[Any]] = {
     **{column.name: column for column in runs.columns},
-    "job": runs.c.job_id,
+    "job": case((jobs.c.name != "", jobs.c.name), else_="job" + cast(jobs.c.id, String)),
     "experiment": experiments.c.name,
     "workspace": workspaces.c.name,
     "owner": users.c.name,

@@ -170,13 +170,14 @@ def _clean_parts(text: str) -> list[str]:
 
 
 def _clean_part(part: str) -> str:
-    part = _printable(part)
+    part = printable(part)
     bare = part.lstrip(_BLANKS)
     body = bare.rstrip(_BLANKS + ".")
     return _escape(part[: len(part) - len(bare)]) + body + _escape(bare[len(body) :])
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Return text with control characters, line separators and marks that reverse text as %XX."""
     return _UNSAFE.sub(lambda found: _escape(found[0]), text)
 
 
@@ -309,7 +310,7 @@ def missing_warning(named: NamedRuns) -> str | None:
     if any(len(keys) == total for keys in named.missing.values()):
         listed = ", ".join(named.known[:_MAX_LISTED]) or "none"
         text += f" (there are {listed}{', …' if len(named.known) > _MAX_LISTED else ''})"
-    return _printable(text)
+    return printable(text)
 
 
 def _ends_in_logdir(template: Template) -> bool:

@@ -52,6 +52,10 @@ def _to(column: str, *, null: bool = False, gone: str = "CASCADE") -> Column[int
     return Column(column, _Id, ForeignKey(f"{table}.id", ondelete=gone), nullable=null)
 
 
+# Compared by its bytes, in indexes and outside of them, whatever the language of the database is.
+_Ordered = Text().with_variant(Text(collation="C"), "postgresql")
+
+
 def _few(name: str | None, *columns: str, unique: bool = False) -> Index:
     """An index of the few rows that have a value in its last column: the others cost nothing."""
     there = text(f"{columns[-1]} IS NOT NULL")
@@ -72,6 +76,7 @@ users = Table(
     Column("disabled", Boolean, nullable=False, default=False),
     Column("max_boards", Integer),  # none: the hub's default
     Column("created", Double, nullable=False),
+    Column("name_template", Text),  # of the user's boards; none: the workspace's, then the hub's
     sqlite_autoincrement=True,
 )
 
@@ -119,6 +124,7 @@ workspaces = Table(
     Column("note", Text, nullable=False, default=""),
     Column("max_boards", Integer),
     Column("created", Double, nullable=False),
+    Column("name_template", Text),  # of boards that count for it; none: the hub's
     sqlite_autoincrement=True,
 )
 
@@ -162,9 +168,17 @@ jobs = Table(
     metadata,
     _id(),
     _to("workspace_id"),
-    Column("name", Text, nullable=False, default=""),
+    Column("name", Text, nullable=False, default=""),  # none: it goes by its number
     _to("owner_id", null=True, gone="SET NULL"),
     Column("created", Double, nullable=False),
+    Index(
+        "uq_jobs_workspace_id_name",
+        "workspace_id",
+        "name",
+        unique=True,
+        sqlite_where=text("name != ''"),
+        postgresql_where=text("name != ''"),
+    ),
     sqlite_autoincrement=True,
 )
 
@@ -176,7 +190,7 @@ runs = Table(
     _to("experiment_id"),
     _to("job_id", null=True, gone="SET NULL"),
     _to("logdir_id", null=True, gone="SET NULL"),  # where it was found
-    Column("name", String(400), nullable=False),  # run343 unless given another
+    Column("name", String(400), nullable=False),  # as shown everywhere; see catalog.naming
     Column("path", Text, nullable=False, default=""),  # below its logdir, for people
     Column("location", Text, nullable=False),  # a path or URI
     Column("status", String(16), nullable=False),  # see api.models.RunStatus
@@ -186,7 +200,7 @@ runs = Table(
     Column("archived", Boolean, nullable=False, default=False),
     Column("machine", Text),
     Column("command", Text),
-    Column("created", Double, nullable=False),  # in the catalog
+    Column("created", Double, nullable=False),  # of a run that was found: its first event
     Column("started", Double),  # its first event
     Column("updated", Double),  # its last event
     Column("ended", Double),
@@ -198,10 +212,13 @@ runs = Table(
     Column("attempt", Integer, nullable=False, server_default="0"),  # 0: found, nobody started it
     Column("kept", Boolean, nullable=False, server_default=false()),  # the hub has its files
     Column("progress", Double),  # from 0 to 1, as told with a heartbeat
+    Column("named", Boolean, nullable=False, server_default=false()),  # the name was given to it
+    Column("tail", _Ordered),  # where it was found, the last directory first; see catalog.names
     UniqueConstraint("workspace_id", "name"),
     UniqueConstraint("workspace_id", "location"),
     _few("uq_runs_workspace_id_key", "workspace_id", "key", unique=True),
     _few(None, "workspace_id", "resume_key"),
+    _few(None, "workspace_id", "tail"),
     Index(None, "experiment_id"),
     _few(None, "job_id"),
     Index(None, "logdir_id"),

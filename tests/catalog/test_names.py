@@ -1,0 +1,216 @@
+"""A run that was found is called what its directory is called, and a name means one run."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from support import rows
+from support.catalog import Watch, log
+from tbhub.api.models import RunChange
+from tbhub.api.problems import Ambiguous, Conflict, NotFound
+from tbhub.catalog.names import name_of, parts_needed, tail_of
+from tbhub.catalog.resolve import resolve
+from tbhub.catalog.run_records import FoundRun, add_found, create_run
+from tbhub.catalog.runs import change_run, load_runs
+from tbhub.catalog.selectors import parse
+from tbhub.database.engine import Database
+
+
+def shown(locations: list[str]) -> list[str]:
+    tails = {location: tail_of(location) for location in locations}
+    needed = parts_needed(list(tails.values()))
+    return [name_of(tail, needed[tail]) for tail in tails.values()]
+
+
+def find(database: Database, *paths: str, root: str = "/logs") -> dict[str, int]:
+    """Runs found below a directory; their numbers by path."""
+    found = [FoundRun(path, f"{root}/{path}", "e") for path in paths]
+    with database.begin() as connection:
+        home = rows.workspace(connection, "default")
+        numbers = add_found(connection, home, None, found, 0.0)
+    return {run.path: numbers[run.location] for run in found}
+
+
+def names(database: Database, numbers: dict[str, int]) -> dict[str, str]:
+    with database.read() as connection:
+        loaded = load_runs(connection, list(numbers.values()))
+    return dict(zip(numbers, (run.name for run in loaded), strict=True))
+
+
+def selected(database: Database, text: str) -> list[int]:
+    with database.read() as connection:
+        return list(resolve(connection, parse(text), None).run_ids)
+
+
+@pytest.mark.parametrize(
+    ("locations", "expected"),
+    [
+        (["/r/exp8/run82"], ["run82"]),
+        (["/r/exp8/run82", "/r/exp2/run82", "/r/run8"], ["exp8/run82", "exp2/run82", "run8"]),
+        (["/a/x/1/m", "/a/y/1/m", "/a/y/2/m"], ["x/1/m", "y/1/m", "2/m"]),
+        (["/r/run1/train", "/r/run1/test"], ["run1/train", "run1/test"]),
+        (["/p/lightning_logs/version_0"], ["p/lightning_logs/version_0"]),
+        (["/data/mix/0", "/data/mix/1"], ["mix/0", "mix/1"]),
+        (["s3://bucket/a", "s3://other/a", "gs://bucket"], ["bucket/a", "other/a", "bucket"]),
+        (["/train"], ["train"]),
+        (["/r/x", "/r/b/x"], ["r/x", "b/x"]),
+        (["/r/a\u202egnp.x\n"], ["a%E2%80%AEgnp.x%0A"]),
+    ],
+)
+def test_names_are_as_long_as_tells_them_apart(locations: list[str], expected: list[str]) -> None:
+    assert shown(locations) == expected
+
+
+def test_names_of_a_random_tree_are_unique_and_shortest() -> None:
+    chance = random.Random(7)
+    words = ["a", "b", "run1", "run-1", "run 1", "train", "x.y"]
+    tree = sorted({"/".join(chance.choices(words, k=chance.randint(1, 5))) for _ in range(400)})
+    locations = [f"/root/{path}" for path in tree]
+    found = shown(locations)
+    assert len(set(found)) == len(found)
+    for location, name in zip(locations, found, strict=True):
+        assert f"/{name}" in location
+        alike = [each for each in locations if each.endswith(f"/{name}")]
+        assert alike == [location], name
+
+
+def test_found_runs_are_called_what_their_directories_are_called(
+    database: Database, tmp_path: Path, watch: Watch
+) -> None:
+    for number in (11, 23, 82):
+        log(tmp_path / f"runs/exp{number // 10}/run{number}", 1.0)
+    log(tmp_path / "runs/llama-1b-lr3e-3-DIVERGED", 1.0)
+    watched = watch(tmp_path / "runs")
+    found = watched.index()
+    assert {path: run.name for path, run in found.items()} == {
+        "exp1/run11": "run11",
+        "exp2/run23": "run23",
+        "exp8/run82": "run82",
+        "llama-1b-lr3e-3-DIVERGED": "llama-1b-lr3e-3-DIVERGED",
+    }
+    for name in ("run23", "exp2/run23", f"#{found['exp2/run23'].id}", "runs/exp2/run23"):
+        assert selected(database, name) == [found["exp2/run23"].id], name
+    log(tmp_path / "runs/exp9/run23", 1.0)  # now two are called so
+    found = watched.index()
+    assert found["exp2/run23"].name == "exp2/run23"
+    assert found["exp9/run23"].name == "exp9/run23"
+
+
+def test_a_name_of_several_runs_is_an_error_that_lists_them(database: Database) -> None:
+    numbers = find(database, "exp8/run82", "exp2/run82", "exp2/run31")
+    with pytest.raises(Ambiguous, match=r"run82 names 2 runs: exp8/run82 \(#1\), exp2/run82") as no:
+        selected(database, "run82")
+    assert [each["id"] for each in no.value.details["matches"]] == [1, 2]
+    assert selected(database, "exp2/run82") == [numbers["exp2/run82"]]
+    assert selected(database, "logs/exp2/run82") == [numbers["exp2/run82"]]
+    assert selected(database, '"exp2/run82"') == [numbers["exp2/run82"]]
+    assert selected(database, "run31") == [numbers["exp2/run31"]]
+
+
+def test_a_created_run_and_a_directory_of_the_same_name_are_not_confused(
+    database: Database,
+) -> None:
+    numbers = find(database, "exp2/run1", "run2")
+    with database.begin() as connection:
+        home = rows.workspace(connection, "default")
+        made = create_run(connection, home, "e", "/elsewhere/a")
+        named = create_run(connection, home, "e", "/elsewhere/b", "best")
+    assert made.name == f"run{made.id}"
+    assert made.name not in ("run1", "run2")  # directories are called so
+    numbers |= find(database, "exp2/best", f"x/run{made.id}")
+    assert names(database, numbers)["exp2/best"] == "exp2/best"
+    with pytest.raises(Ambiguous, match=rf"best \(#{named.id}\), exp2/best"):
+        selected(database, "best")
+    assert selected(database, "exp2/best") == [numbers["exp2/best"]]
+    with database.begin() as connection, pytest.raises(Conflict, match="The name run2 is taken"):
+        create_run(connection, home, "e", "/elsewhere/c", "run2")
+
+
+def test_a_name_that_was_given_stays(database: Database) -> None:
+    numbers = find(database, "a/x")
+    with database.begin() as connection:
+        change_run(connection, numbers["a/x"], RunChange(name="mine"), None)
+    numbers |= find(database, "b/x")
+    assert names(database, numbers) == {"a/x": "mine", "b/x": "b/x"}
+    assert selected(database, "mine") == selected(database, "a/x") == [numbers["a/x"]]
+
+
+def test_a_number_is_not_mistaken_for_a_name(database: Database) -> None:
+    find(database, *(f"exp/a{number}" for number in range(5)), "exp2/run31")
+    with pytest.raises(NotFound, match="hint: #6 is called run31: write trial:6"):
+        selected(database, "run6")
+    assert selected(database, "#6") == selected(database, "trial:6") == [6]
+    with pytest.raises(NotFound, match="There is no run run1-run6"):
+        selected(database, "run1-run6")  # numbers, but no names
+
+
+def test_ranges_and_wildcards_are_over_names(database: Database) -> None:
+    numbers = find(database, "e1/run1", "e1/run2", "e2/run2", "e2/run3", "e2/run30", "mix/0")
+    assert selected(database, "run2-run3") == [
+        numbers["e1/run2"],
+        numbers["e2/run2"],
+        numbers["e2/run3"],
+    ]
+    assert selected(database, "e2/run2-run3") == [numbers["e2/run2"], numbers["e2/run3"]]
+    assert selected(database, "run3*") == [numbers["e2/run3"], numbers["e2/run30"]]
+    assert selected(database, "e1/run*") == [numbers["e1/run1"], numbers["e1/run2"]]
+    assert selected(database, "mix/0") == [numbers["mix/0"]]
+    more = find(database, "run2-run3")
+    with pytest.raises(Ambiguous, match="is a range of 3 runs, and also the name of"):
+        selected(database, "run2-run3")
+    assert selected(database, '"run2-run3"') == [more["run2-run3"]]
+
+
+def test_a_workspace_and_a_directory_of_the_same_name(database: Database) -> None:
+    with database.begin() as connection:
+        inside = rows.run(connection, "x", home="exp2")
+    numbers = find(database, "exp2/x")
+    with pytest.raises(Ambiguous, match="exp2/x names 2 runs"):
+        selected(database, "exp2/x")
+    assert selected(database, f"#{inside}") == [inside]
+    assert selected(database, "logs/exp2/x") == [numbers["exp2/x"]]
+
+
+def test_parts_of_a_training_are_hinted_at(database: Database) -> None:
+    find(database, "run1/train", "run1/test")
+    with pytest.raises(NotFound, match=r"hint: it has the parts run1/train \(#1\), run1/test"):
+        selected(database, "run1")
+
+
+def test_names_are_given_in_any_order_of_discovery(database: Database) -> None:
+    paths = [f"e{number % 7}/s{number % 3}/run{number % 11}" for number in range(150)]
+    paths = list(dict.fromkeys(paths))
+    numbers: dict[str, int] = {}
+    for begin in range(0, len(paths), 4):
+        numbers |= find(database, *paths[begin : begin + 4])
+    found = names(database, numbers)
+    assert len(set(found.values())) == len(found)
+    for path, name in found.items():
+        assert f"/logs/{path}".endswith(f"/{name}")
+        assert selected(database, name if "/" in name else f'"{name}"') == [numbers[path]]
+
+
+def test_jobs_are_selected_by_number_and_name(database: Database) -> None:
+    with database.begin() as connection:
+        plain = rows.job(connection)
+        sweep = rows.job(connection, name="sweepA")
+        first = rows.run(connection, "a", job_id=plain)
+        second = rows.run(connection, "b", job_id=sweep)
+        rows.run(connection, "c")
+    for text in (f"job{plain}", f"job:{plain}", f"where job = {plain}", f"where job = job{plain}"):
+        assert selected(database, text) == [first], text
+    for text in ("job:sweepA", "where job = sweepA", "where job ~ SWEEP", f"job:job{sweep}"):
+        assert selected(database, text) == [second], text
+    assert selected(database, f"where job in (sweepA, {plain})") == [first, second]
+    with pytest.raises(NotFound, match="There is no job job:nope"):
+        selected(database, "job:nope")
+    found = find(database, "pai/job77")
+    assert selected(database, "job77") == [found["pai/job77"]]  # a directory, and no job
+    found |= find(database, f"pai/job{plain}")
+    with pytest.raises(
+        Ambiguous, match=f"job{plain} can mean 2 things: default/job:{plain}, trial:"
+    ):
+        selected(database, f"job{plain}")
