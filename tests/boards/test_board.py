@@ -122,10 +122,32 @@ def test_missing_values_are_told_once(tmp_path: Path) -> None:
     )
 
 
+def test_train_and_test_are_told_apart_whatever_the_template(tmp_path: Path) -> None:
+    for start, run in enumerate(("a/train", "a/test", "b/train", "b/test"), 1):
+        log(tmp_path / run, start, lr=1)
+    assert named(source(tmp_path), template="lr={lr}") == [
+        *("lr=1/train", "lr=1/test", "lr=1_b/train", "lr=1_b/test")
+    ]
+    known = [
+        Source(
+            str(tmp_path / path),
+            name,
+            {"run": name, "owner": "ada", "metrics.loss": 0.5},
+            {},
+            alone=True,
+        )
+        for path, name in (("a/train", "a/train"), ("a/test", "a/test"), ("b/test", "b/test"))
+    ]
+    assert named(*known, template="{owner} {metrics.loss}") == [
+        *("ada .5/train", "ada .5/test", "ada .5_b/test")
+    ]
+    assert named(*known, template="{run}-{logdir}") == ["a-train", "a-test", "b-test"]
+
+
 def test_names_that_a_template_makes_alike_are_numbered(tmp_path: Path) -> None:
     for start, run in enumerate("cab", 1):
         log(tmp_path / run, start, lr=1)
-    assert named(source(tmp_path), template="lr={lr}") == ["lr=1", "lr=1_2", "lr=1_3"]
+    assert named(source(tmp_path), template="lr={lr}") == ["lr=1", "lr=1_a", "lr=1_b"]
 
 
 def test_parts_of_a_run_share_its_hyperparameters(tmp_path: Path) -> None:

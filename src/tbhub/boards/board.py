@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from tbhub.boards.grouping import Group, group_runs
 from tbhub.boards.kinds import RunIndex
+from tbhub.catalog.names import STAGES
 from tbhub.catalog.templates import Namer, RunFields, clean_name, missing_warning
 from tbhub.events.names import SESSION_START_TAG
 from tbhub.series.cache import CacheLostError
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from tbhub.series.bucket import RemoteFiles
     from tbhub.series.group import GroupBy
 
-# Sub-directories that are parts of one training run rather than runs of their own.
-_STAGES = frozenset({"train", "training", "test", "eval", "val", "valid", "validation", "dev"})
 _SHOWN_NOTICES = 20
 
 
@@ -203,7 +202,7 @@ class Board:
         self._follower = follower
         self._sources: list[_Followed] = []
         self._numbers = 0
-        self._namer = Namer(options.template or "{run}")
+        self._namer = Namer(options.template or "{path}")
         self._group_by = _group_by(options.group_by)
         self._listeners: set[Callable[[], None]] = set()
         self._lock = threading.RLock()
@@ -262,6 +261,8 @@ class Board:
                 return False
             found.source = now
             self._built_from = None
+            if (now.name, now.columns) != (source.name, source.columns):
+                self._rename(found.number)
             left = None
             if now.credentials != source.credentials:
                 left, found.root = found.root, self._follow(now)
@@ -269,6 +270,12 @@ class Board:
             self._follower.unfollow(left)
         self.changed()
         return True
+
+    def _rename(self, number: int) -> None:
+        """Names the runs of a source by what is known of it now."""
+        for key in [key for key in self._shown if key.startswith(f"{number}:")]:
+            del self._shown[key]
+            self._namer.forget(key)
 
     def close(self) -> None:
         """Lets go of everything."""
@@ -530,7 +537,7 @@ class _Entry:
         }
         if "run" in source.columns:  # known to be one run; what lies below are its parts
             columns["logdir"] = plain
-            owner = str(source.columns["run"])
+            owner = source.path.rstrip("/")
         else:
             run, logdir = split_logdir(plain, self._siblings.runs)
             prefix = f"{source.name}/" if source.name else ""
@@ -538,6 +545,10 @@ class _Entry:
             owner = f"{self._followed.number}:{run}"
         columns["path"] = self.whole_path
         columns.update(source.columns)
+        above, _, last = str(source.columns.get("run", "")).rpartition("/")
+        if source.alone and above and last in STAGES:  # a part that is known as a run of its own
+            columns["run"], columns["logdir"] = above, last
+            owner = os.path.dirname(owner)
         if whole:
             columns["run"] = columns["path"]
         hparams = {**self._siblings.hparams_of(self.path), **source.hparams}
@@ -590,6 +601,6 @@ def split_logdir(path: str, runs: Mapping[str, object]) -> tuple[str, str]:
     itself a run.
     """
     above, slash, last = path.rpartition("/")
-    if slash and (last in _STAGES or above in runs):
+    if slash and (last in STAGES or above in runs):
         return above, last
     return path, ""

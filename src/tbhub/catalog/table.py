@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -21,6 +21,7 @@ from tbhub.catalog.page import page_of
 from tbhub.catalog.query import AGGREGATES
 from tbhub.catalog.resolve import find_scope
 from tbhub.catalog.selection import Column, Field, Hparam, Metric, Selection
+from tbhub.catalog.selector_error import SelectorError
 from tbhub.database.rows import among, chunks
 from tbhub.database.tables import (
     experiments,
@@ -51,6 +52,19 @@ def parse_columns(text: str) -> dict[str, Field]:
         SelectorError: This is no list of fields; says where and why.
     """
     return _ALWAYS | parse_fields(text.strip() or _DEFAULT, MOST_COLUMNS, _SHOWN)
+
+
+def template_columns(names: Iterable[str]) -> dict[str, Field]:
+    """Return the columns and metrics among the fields of a template, by how they are written."""
+    found: dict[str, Field] = {}
+    for name in names:
+        try:
+            ((_, field),) = parse_fields(name, 1, _SHOWN).items()
+        except (SelectorError, ValueError):
+            continue  # a hyperparameter with a name that no selector could have
+        if not isinstance(field, Hparam):
+            found[name] = field
+    return found
 
 
 def list_table(

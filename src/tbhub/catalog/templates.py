@@ -8,12 +8,15 @@ no column is called so). ``{{`` and ``}}`` are braces. Values are written like t
 - None, or nothing at all, as ``NA``, which is reported. Empty text is a value.
 - At most 200 characters; what is longer ends in ``…``, but for paths: what lies below a run must
   still be seen to.
-- A slash is kept in ``{run}`` and ``{logdir}``, which are paths, and is ``%2F`` in everything else:
+- A slash is kept in ``{run}``, ``{name}``, ``{path}`` and ``{logdir}``, and is ``%2F`` elsewhere:
   TensorBoard takes a run for part of another if its name goes on with a slash, and a value must
   not bring that about.
 
-Names are unique, and a name once given stays: the first run keeps the plain one, the next are
-numbered ``_2``, ``_3``. Upper and lower case differ.
+Names are unique, and a name once given stays. The sub-directory of a training, which would have the
+same name as the others, stands behind it where the template does not name it: ``lr=.01/train`` and
+``lr=.01/test``. Of different runs with the same name the first keeps it; the next get what they are
+called behind it, ``lr=.01_run7``, where the template does not say that, and are numbered ``_2``,
+``_3`` if that is not enough. Upper and lower case differ.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ MAX_VALUE = 200
 
 _HPARAMS = "hparams."
 _LOGDIR = "logdir"
-_PATHS = frozenset({"run", _LOGDIR})
+_PATHS = frozenset({"run", "name", "path", _LOGDIR})
+_PARTED = frozenset({_LOGDIR, "path", "name", "location"})  # fields that tell parts of a run apart
+_TELLING = frozenset({"run", "path", "name", "location", "id"})  # and that tell runs apart
 _MAX_LISTED = 12
 
 # Control characters, line separators, marks that turn the text behind them around, and lone
@@ -56,8 +61,9 @@ class RunFields:
         hparams: Hyperparameters, flat or nested.
         key: Tells this run from all others, now and later; its path does.
         owner: Shared by the sub-directories of one training run. With a template that ends in
-            ``/{logdir}`` they are then numbered together, ``run1_2/train`` and ``run1_2/test``;
-            TensorBoard finds the metrics of a set of hyperparameters by this prefix.
+            ``/{logdir}`` they are then numbered together, ``run1_2/train`` and ``run1_2/test``,
+            and so they are with one that does not name the sub-directory at all; TensorBoard
+            finds the metrics of a set of hyperparameters by this prefix.
     """
 
     columns: Mapping[str, object]
@@ -259,11 +265,15 @@ class Namer:
 
     def _claim(self, run: RunFields) -> _Named:
         texts, missing = _render(self.template, run)
-        together = bool(run.owner) and _ends_in_logdir(self.template)
+        ends = _ends_in_logdir(self.template)
+        together = bool(run.owner) and (ends or not _PARTED.intersection(self.template.fields))
         owner = run.owner if together else run.key
-        below = _clean_parts(texts.pop()) if together else []
+        below: list[str] = []
+        if together:
+            part = texts.pop() if ends else str(run.columns.get(_LOGDIR) or "")
+            below = _clean_parts(part)
         group = (owner, clean_name("".join(texts)))
-        for stem in self._candidates(group):
+        for stem in self._candidates(group, run):
             name = "/".join([stem, *below] if stem != "." or not below else below)
             claim = self._claims.get(stem)
             if name not in self._names and (claim is None or claim.group == group):
@@ -273,12 +283,15 @@ class Namer:
         self._stems.setdefault(group, stem)
         return _Named(name, stem, missing)
 
-    def _candidates(self, group: tuple[str, str]) -> Iterator[str]:
-        """What the group has, the plain stem, and then numbers without end."""
+    def _candidates(self, group: tuple[str, str], run: RunFields) -> Iterator[str]:
+        """What the group has, the plain stem, with the run's own name, and then numbers."""
         if group in self._stems:
             yield self._stems[group]
         plain = group[1]
         yield plain
+        called = run.columns.get("run")
+        if called and not _TELLING.intersection(self.template.fields):
+            yield clean_name(f"{plain}_{called}")
         for number in count(self._numbers.get(plain, 2)):
             self._numbers[plain] = number
             yield f"{plain}_{number}"

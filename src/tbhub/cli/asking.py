@@ -111,7 +111,7 @@ def in_words(deleted: Deleted) -> str:
 def what_goes(deleted: Deleted, runs: Iterable[Run]) -> list[str]:
     """The first of the runs that a deletion removes, and of the files that are no event files."""
     lines = []
-    if names := [f"{run.name} ({run.path})" for run in runs]:
+    if names := [f"{run.name} (#{run.id})" for run in runs]:
         lines.append(f"runs: {_and_more(names, deleted.runs)}")
     if deleted.others:
         others = _and_more(deleted.others[:NAMED], deleted.other_files)

@@ -68,7 +68,7 @@ def complete_selectors(incomplete: str) -> list[tuple[str, str]]:
                 names = _experiments(hub, word.removeprefix(_EXPERIMENT))
             else:
                 names = _experiments(hub, "") if _EXPERIMENT.startswith(word) else []
-                found = [(str(RunName(run.name)), run.path) for run in _runs(hub, word)]
+                found = [(str(RunName(run.name)), f"#{run.id}") for run in _runs(hub, word)]
         found += [(str(ExperimentName(name)), number) for name, number in names]
     except Exception:
         return []

@@ -32,7 +32,9 @@ def run(
     ] = None,
     job: Annotated[
         str | None,
-        typer.Option("--job", help="A job by number or name; `new` makes one."),
+        typer.Option(
+            "--job", help="A job by number or name; made if there is none. `new` makes one."
+        ),
     ] = None,
     tags: Annotated[
         list[str] | None, typer.Option("--tag", help="A tag; repeat for several.")

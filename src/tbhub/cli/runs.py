@@ -38,9 +38,10 @@ A **selector** says which. Its terms are a union:
 | term | names |
 | --- | --- |
 | `7` or `exp:7`, `exp:mnist` | the runs of an experiment, by number or name |
-| `trial:12`, `run343` | a run by number, by name |
+| `trial:12` (or `'#12'`, quoted), `run343` | a run by number, by name |
+| `exp8/run82` | a run by the end of its path |
 | `run1-run5`, `run3*` | a range, a pattern |
-| `job2300`, `ws1/run7`, `ws1/*` | a job's, a workspace's |
+| `job2300`, `job:sweepA`, `ws1/run7`, `ws1/*` | a job's, a workspace's |
 | `./runs`, `/data/x`, `s3://…` | whatever is there or below |
 | `all` | all |
 
@@ -100,7 +101,7 @@ def list_runs(
         Column("ID", lambda run: run.id, right=True),
         Column("NAME", lambda run: run.name),
         Column("EXPERIMENT", lambda run: run.experiment),
-        Column("PATH", lambda run: run.path),
+        *([Column("JOB", _job)] if any(run.job for run in found) else []),
         Column("STATUS", lambda run: run.status),
         Column("UPDATED", lambda run: run.updated),
         Column("HPARAMS", lambda run: _pairs(run.hparams)),
@@ -113,12 +114,16 @@ def list_runs(
 
 @app.command("show")
 def show_run(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run: its number or name.")],
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN", help="A run: its number, its name, or the end of its path."),
+    ],
     as_json: Json = False,
 ) -> None:
     """Tell all that is known of a run.
 
     - `tbhub runs show 12`
+    - `tbhub runs show exp8/run82`
     - `tbhub runs show run343 --json`
     """
     found = _one(run)
@@ -242,7 +247,10 @@ def _one(run: str) -> Run:
         found = hub.runs(run, limit=10)
         if found.total != 1 or not found.runs:
             matches = [{"id": each.id, "name": each.name} for each in found.runs]
-            raise Ambiguous(f"{run!r} names {found.total:,} runs; give one", matches=matches)
+            raise Ambiguous(
+                f"{run} names {found.total:,} runs. hint: give one, by name or trial:ID.",
+                matches=matches,
+            )
         return hub.run(found.runs[0].id)
 
 
@@ -262,6 +270,11 @@ def _origin(details: dict[str, Any]) -> list[tuple[str, object]]:
         "packages": f"{len(packages):,}; --json lists them" if packages else None,
     }
     return [(name, value) for name, value in found.items() if value]
+
+
+def _job(run: Run) -> str:
+    """What a run's job is called."""
+    return run.job_name or (f"job{run.job}" if run.job else "")
 
 
 def _pairs(values: dict[str, bool | int | float | str]) -> str:

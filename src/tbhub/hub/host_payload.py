@@ -1,10 +1,11 @@
 """A board as its host is told of it: where each run is, what it is called, what is known of it.
 And runs of which only the points are wanted.
 
-A run goes by its place in the log tree, as people know it. Where two are called alike the one with
-the lower number keeps the name, so that no name changes when others come. Where a storage
-connection is for a place, its credentials go along: what is made here is for hosts, and for nobody
-else.
+A run has the name it has everywhere. One that lies inside another run of the board is named below
+it, by which TensorBoard finds the metrics of its hyperparameters. Where runs of two workspaces have
+one name, the one with the lower number keeps it, so that no name changes when others come. Where a
+storage connection is for a place, its credentials go along: what is made here is for hosts, and for
+nobody else.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, select
 
 from tbhub.catalog.hparam_values import hparam_value
+from tbhub.catalog.selection import TIMES, Field
+from tbhub.catalog.selection import Column as RunColumn
+from tbhub.catalog.table import load_columns, template_columns
+from tbhub.catalog.templates import parse_template
 from tbhub.database.rows import among, chunks
 from tbhub.database.tables import board_runs, boards, experiments, hparams, runs, workspaces
 from tbhub.hub.board_store import visible_to
@@ -57,7 +63,7 @@ def payload(
     board = connection.execute(chosen.where(boards.c.id == board_id)).one_or_none()
     if board is None:
         return None
-    sources = _run_sources(connection, board_id, credentials)
+    sources = _run_sources(connection, board_id, credentials, board.options.get("template") or "")
     seen = visible_to(connection, board.owner_id) if board.sources else frozenset()
     taken = {source["name"] for source in sources}
     for uri in board.sources:
@@ -94,7 +100,7 @@ def _with_credentials(source: dict[str, Any], settings: dict[str, str] | None) -
 
 
 def _run_sources(
-    connection: Connection, board_id: str, credentials: Credentials
+    connection: Connection, board_id: str, credentials: Credentials, template: str
 ) -> list[dict[str, Any]]:
     joined = (
         board_runs.join(runs, runs.c.id == board_runs.c.run_id)
@@ -104,10 +110,8 @@ def _run_sources(
     columns = (
         runs.c.id,
         runs.c.name,
-        runs.c.path,
         runs.c.location,
         runs.c.logdir_id,
-        runs.c.job_id,
         runs.c.attempt,
         runs.c.workspace_id,
         runs.c.experiment_id,
@@ -118,33 +122,53 @@ def _run_sources(
     rows = connection.execute(select(*columns).select_from(joined).where(mine).order_by(runs.c.id))
     found = rows.all()
     values = _hparams(connection, board_id)
-    taken: set[str] = set()
+    names = _names(found)
+    named = _template_values(connection, [row.id for row in found], template)
     return [
         _with_credentials(
-            _source(row, values.get(row.id, {}), taken),
+            {
+                "path": row.location,
+                "name": names[row.id],
+                "columns": {
+                    "workspace": row.workspace,
+                    "run": row.name,
+                    "experiment": row.experiment,
+                    "experiment_id": row.experiment_id,
+                    "id": row.id,
+                    **named[row.id],
+                },
+                "hparams": values.get(row.id, {}),
+                "alone": _is_alone(row),
+            },
             credentials(row.location, {row.workspace_id}),
         )
         for row in found
     ]
 
 
-def _source(row: Any, values: dict[str, Any], taken: set[str]) -> dict[str, Any]:
-    columns = {
-        "workspace": row.workspace,
-        "run": row.name,
-        "experiment": row.experiment,
-        "experiment_id": row.experiment_id,
-        "id": row.id,
-    }
-    if row.job_id is not None:
-        columns["job"] = row.job_id
-    return {
-        "path": row.location,
-        "name": _unique(*_names(row), taken),
-        "columns": columns,
-        "hparams": values,
-        "alone": _is_alone(row),
-    }
+def _template_values(
+    connection: Connection, ids: Sequence[int], template: str
+) -> dict[int, dict[str, Any]]:
+    """What a template says of each run, beside what is known of all runs of a board."""
+    fields = template_columns(parse_template(template).fields) if template else {}
+    found: dict[int, dict[str, Any]] = {number: {} for number in ids}
+    for name, values in load_columns(connection, ids, fields).items():
+        for number, value in zip(ids, values, strict=True):
+            if value is not None:
+                found[number][name] = _shown(fields[name], value)
+    return found
+
+
+def _shown(field: Field, value: Any) -> Any:
+    """A value as a name has it: times to the minute, durations in seconds."""
+    if isinstance(field, RunColumn) and field.name in _TIMES:
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%dT%H:%M")
+    if isinstance(field, RunColumn) and field.name == "duration":
+        return f"{round(value)}s"
+    return value
+
+
+_TIMES = TIMES | {"heartbeat"}
 
 
 def _is_alone(row: Any) -> bool:
@@ -152,11 +176,27 @@ def _is_alone(row: Any) -> bool:
     return row.logdir_id is not None or not row.attempt
 
 
-def _names(row: Any) -> tuple[str, tuple[str, ...]]:
-    """How people know a run: by its place in the log tree; and what to call it if that is taken."""
-    is_place = not row.path or row.path == row.location
-    plain = f"{row.experiment}/{row.name}" if is_place else row.path
-    return plain, (f"{row.workspace}/{plain}", f"{plain} ({row.name})", f"{plain} ({row.id})")
+def _names(found: Sequence[Any]) -> dict[int, str]:
+    """The names of runs in their board, by number."""
+    by_place = {row.location.rstrip("/"): row for row in found}
+    taken: set[str] = set()
+    names: dict[int, str] = {}
+    for row in found:
+        others = (f"{row.workspace}/{row.name}", f"{row.name} #{row.id}")
+        names[row.id] = _unique(_below_another(row, by_place) or row.name, others, taken)
+    return names
+
+
+def _below_another(row: Any, by_place: Mapping[str, Any]) -> str | None:
+    """The name of a run that lies inside another run, whose own name it goes on with."""
+    place = row.location.rstrip("/")
+    above = os.path.dirname(place)
+    while above not in ("", "/") and not above.endswith(":/"):
+        outer = by_place.get(above)
+        if outer is not None and outer.workspace_id == row.workspace_id:
+            return f"{outer.name}{place[len(above) :]}"
+        above = os.path.dirname(above)
+    return None
 
 
 def _unique(plain: str, others: Iterable[str], taken: set[str]) -> str:

@@ -1974,7 +1974,8 @@ export interface components {
          *
          *     Args:
          *         name: ``run<number>`` without one.
-         *         job: The number of a job, ``new``, or the name of a job that is made if there is none.
+         *         job: The number of a job, ``new``, or the name of a job that is made if there is none;
+         *             ``job2300`` is also the job with the number 2300.
          *         storage: What its logs are kept below, a URI; without one the hub keeps them itself.
          *         location: Where its logs are, exactly, if they are somewhere already.
          *         details: Of the worker: commit, packages, machine; anything that is JSON.
@@ -2202,7 +2203,15 @@ export interface components {
          * @enum {string}
          */
         Reason: "USER_KILLED" | "USER_STOPPED" | "IDLE" | "MAX_RUNTIME" | "NO_DATA" | "CRASHED" | "START_FAILED";
-        /** Run */
+        /**
+         * Run
+         * @description A run.
+         *
+         *     Attributes:
+         *         name: As it is shown everywhere, unique in its workspace. A run that was found is called
+         *             what its directory is called, with as much of its path as tells it from others.
+         *         created: When it was started; of a run that was found, the time of its first event.
+         */
         Run: {
             /**
              * Archived
@@ -2242,6 +2251,11 @@ export interface components {
             id: number;
             /** Job */
             job?: number | null;
+            /**
+             * Job Name
+             * @default
+             */
+            job_name: string;
             /** Location */
             location: string;
             /** Machine */

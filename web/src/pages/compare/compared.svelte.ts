@@ -155,10 +155,10 @@ export class Compared {
         this.gone = this.ids.filter((id) => !this.names.has(id));
         this.#know(this.ids.filter((id) => this.names.has(id)), this.total - this.gone.length);
       } else {
-        const found = await table.rows({ q, search: "", sort: "", archived: false }, ["path"], 0, MOST);
+        const found = await table.rows({ q, search: "", sort: "", archived: false }, ["name"], 0, MOST);
         if (mine !== this.#asked) return;
         this.#know(found.columns.id, found.total);
-        this.names = new Map(found.columns.id.map((id, at) => [id, nameOf(found, at)]));
+        this.names = new Map(found.columns.id.map((id, at) => [id, found.columns.name[at]!]));
       }
       this.isKnown = true;
       if (this.ids.length === 0) return;
@@ -263,10 +263,10 @@ export class Compared {
     const values = new Map(columns.map((name) => [name, new Map<number, Value>()]));
     for (let from = 0; from < this.ids.length; from += AT_ONCE) {
       const asked = { q: selectorOf(this.ids.slice(from, from + AT_ONCE)), search: "", sort: "", archived: true };
-      const found = await table.rows(asked, ["path", ...columns], 0, AT_ONCE);
+      const found = await table.rows(asked, ["name", ...columns], 0, AT_ONCE);
       if (mine !== this.#asked) return;
       found.columns.id.forEach((id, at) => {
-        names.set(id, nameOf(found, at));
+        names.set(id, found.columns.name[at]!);
         for (const name of columns) values.get(name)!.set(id, scalarOf(found.columns[name]?.[at]));
       });
     }
@@ -278,12 +278,6 @@ export class Compared {
 /// A condition, which those that are not there do not fulfil: naming them would be a mistake.
 function selectorOf(ids: number[]): string {
   return `where id in (${ids.join(", ")})`;
-}
-
-/// How people know a run: by its place in the log tree, where it has one.
-function nameOf(found: table.Rows, at: number): string {
-  const path = found.columns.path?.[at];
-  return typeof path === "string" && path && !/^\/|:\/\//.test(path) ? path : found.columns.name[at]!;
 }
 
 /// A metric is its last value.

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { ambiguous, automatic, isLayout, laidOut, parts, placeOf, withAggregate, written } from "./columns";
+import { ambiguous, automatic, isLayout, laidOut, parts, withAggregate, written } from "./columns";
 
 it("names of columns have parts", () => {
   expect(parts("metrics.val/loss.min")).toEqual({ kind: "metric", label: "val/loss", aggregate: "min" });
@@ -52,14 +52,6 @@ it("those who have chosen nothing see a curve of a loss, or of what else there i
   expect(of("hparam/loss", "acc", "val/Loss")).toEqual(["spark:val/Loss"]);
   expect(of("system/cpu_percent", "reward")).toEqual(["spark:reward"]);
   expect(of("hparam/acc")).toEqual([]);
-});
-
-it("says where a run lies, and nothing twice", () => {
-  expect(placeOf("mnist/lr3/a", "mnist", "run7")).toBe("lr3/a");
-  expect(placeOf("mnist/a", undefined, "run7")).toBe("mnist/a");
-  expect(placeOf("mnist/a", "mnist", "a")).toBe("");
-  expect(placeOf("/home/hub/files/7", "mnist", "a")).toBe("");
-  expect(placeOf(undefined, "mnist", "a")).toBe("");
 });
 
 it("tells which columns have the same name", () => {

@@ -36,15 +36,6 @@ function curve(known: KnownColumn[]): string[] {
   return found === undefined ? [] : [`${SPARK}${found}`];
 }
 
-/// Where a run lies, as far as its name and its experiment do not tell; nothing for what lies outside
-/// of all log directories.
-export function placeOf(path: string | undefined, experiment: unknown, name: string): string {
-  if (!path || path === name || /^\/|:\/\//.test(path)) return "";
-  const before = typeof experiment === "string" ? `${experiment}/` : "";
-  const rest = before && path.startsWith(before) ? path.slice(before.length) : path;
-  return rest === name ? "" : rest;
-}
-
 const OWN: Record<string, Key> = {
   id: "column.id",
   name: "column.name",
