@@ -24,6 +24,7 @@ Name = Annotated[
 ]
 Text = Annotated[str, StringConstraints(max_length=65536, pattern=r"^[^\x00]*$")]
 Selector = Annotated[str, StringConstraints(max_length=65536, pattern=r"^[^\x00]*$")]
+NameTemplate = Annotated[str, StringConstraints(max_length=1000, pattern=_ONE_LINE)]
 Seconds = Annotated[float, Field(gt=0, le=10 * 365 * 86400, allow_inf_nan=False)]
 Id = Annotated[int, Field(ge=1, le=2**62)]
 Attempt = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -102,6 +103,7 @@ class User(_Model):
     role: Role
     disabled: bool = False
     max_boards: int | None = None
+    name_template: str | None = None  # of their boards; none: the workspace's, then the hub's
     created: datetime
     login_ways: list[LoginWay] = []
 
@@ -120,6 +122,7 @@ class UserChange(_Request):
     password: Annotated[str, StringConstraints(min_length=8, max_length=1024)] | None = None
     disabled: bool | None = None
     max_boards: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    name_template: NameTemplate | None = None
 
 
 class Login(_Request):
@@ -229,6 +232,7 @@ class Workspace(_Model):
     name: str
     note: str = ""
     max_boards: int | None = None
+    name_template: str | None = None  # of its boards; none: the hub's
     created: datetime
     role: Role | None = None  # the caller's in it
     experiments: int = 0
@@ -247,6 +251,7 @@ class NewWorkspace(_Request):
 class WorkspaceChange(_Request):
     note: Text | None = None
     max_boards: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    name_template: NameTemplate | None = None
 
 
 class Member(_Model):

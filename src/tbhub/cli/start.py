@@ -55,10 +55,13 @@ def start(
     workspace: Annotated[
         str | None, typer.Option("-w", "--workspace", help="The workspace it counts for.")
     ] = None,
-    template: Annotated[
+    name_template: Annotated[
         str | None,
         typer.Option(
-            "--template", metavar="TEMPLATE", help="How runs are named: `{run}_lr={hparams.lr}`."
+            "--name-template",
+            metavar="TEMPLATE",
+            help="How runs are named: `{run}_lr={hparams.lr}`; your default unless given.",
+            envvar="TBHUB_NAME_TEMPLATE",
         ),
     ] = None,
     group_by: Annotated[
@@ -151,7 +154,7 @@ def start(
         workspace=workspace,
         options=build(
             BoardOptions,
-            template=template,
+            template=name_template,
             group_by=group_by,
             hide_grouped=hide_grouped or None,
             samples=samples,
@@ -199,7 +202,10 @@ def _tell_if_other(board: Board, new: NewBoard) -> None:
     asked = str(parse(new.runs)) if new.runs.strip() else ""
     # Runs of an experiment that is shown are not named again.
     has_trials = bool(board.experiments) or set(new.trials) <= set(board.trials)
-    if (asked, new.options) == (board.selector, board.options) and has_trials:
+    options = new.options
+    if not options.template:  # a default may have been taken
+        options = options.model_copy(update={"template": board.options.template})
+    if (asked, options) == (board.selector, board.options) and has_trials:
         return
     shows = board.selector or " ".join(f"trial:{number}" for number in board.trials)
     shows = shows or " ".join(board.uris)

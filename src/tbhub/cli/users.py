@@ -32,6 +32,12 @@ app = group(_ABOUT)
 Role = Literal["admin", "member", "viewer"]
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
 Email = Annotated[str | None, typer.Option("--email", help="Their address.")]
+NameTemplate = Annotated[
+    str | None,
+    typer.Option(
+        "--name-template", metavar="TEMPLATE", help="How boards name their runs; empty: no default."
+    ),
+]
 MaxBoards = Annotated[
     int | None,
     typer.Option("--max-boards", min=0, metavar="N", help="Boards they may have up; 0: any."),
@@ -117,15 +123,24 @@ def edit(
     role: Annotated[Role | None, typer.Option("--role", help="What they may do.")] = None,
     email: Email = None,
     max_boards: MaxBoards = None,
+    name_template: NameTemplate = None,
 ) -> None:
-    """Change a user's role, address, or how many boards they may have.
+    """Change a user's role, address, how many boards they may have, or how these name runs.
 
     - `tbhub users edit maria --role admin`
     - `tbhub users edit maria --max-boards 5`
+    - `tbhub users edit maria --name-template "{experiment}/{run}"`
+
+    Everybody may change their own address and template.
     """
-    changes = {"role": role, "email": email, "max_boards": max_boards}
+    changes = {
+        "role": role,
+        "email": email,
+        "max_boards": max_boards,
+        "name_template": name_template,
+    }
     if all(value is None for value in changes.values()):
-        raise ValueError("say what to change: --role, --email, --max-boards")
+        raise ValueError("say what to change: --role, --email, --max-boards, --name-template")
     _change(name, **changes)
     print(f"changed {plain(name)}")
 

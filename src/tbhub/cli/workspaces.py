@@ -28,6 +28,12 @@ the hub see all.
 app = group(_ABOUT)
 Workspaces = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace's name.")]
 UserName = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
+NameTemplate = Annotated[
+    str | None,
+    typer.Option(
+        "--name-template", metavar="TEMPLATE", help="How boards name their runs; empty: no default."
+    ),
+]
 MaxBoards = Annotated[
     int | None,
     typer.Option("--max-boards", min=0, metavar="N", help="Boards that may be up at once; 0: any."),
@@ -80,17 +86,19 @@ def edit(
     name: Workspaces,
     note: Annotated[str | None, typer.Option("--note", help="What it is for.")] = None,
     max_boards: MaxBoards = None,
+    name_template: NameTemplate = None,
 ) -> None:
-    """Change a workspace's note, or how many boards may be up in it.
+    """Change a workspace's note, how many boards may be up in it, or how these name runs.
 
     - `tbhub workspaces edit vision --max-boards 20`
+    - `tbhub workspaces edit vision --name-template "{run}_lr={hparams.lr}"`
     """
     from tbhub.api.models import WorkspaceChange
     from tbhub.client.calls import build
 
-    change = build(WorkspaceChange, note=note, max_boards=max_boards)
+    change = build(WorkspaceChange, note=note, max_boards=max_boards, name_template=name_template)
     if not change.model_fields_set:
-        raise ValueError("say what to change: --note, --max-boards")
+        raise ValueError("say what to change: --note, --max-boards, --name-template")
     with connect() as hub:
         hub.change_workspace(name, change)
     print(f"changed workspace {plain(name)}")

@@ -10,6 +10,7 @@ board.stop()
 from __future__ import annotations
 
 import builtins
+import os
 import time
 from collections.abc import Callable, Coroutine
 from functools import wraps
@@ -107,7 +108,7 @@ def _create(
     timeout: float | None = 60.0,
     follow: bool = False,
     reuse: bool = False,
-    template: str | None = None,
+    name_template: str | None = None,
     group_by: str | None = None,
     hide_grouped: bool | None = None,
     samples: int | None = None,
@@ -139,7 +140,8 @@ def _create(
         timeout: Seconds `wait` may take; None: as long as it takes.
         follow: Runs that come to match later are shown, too.
         reuse: Take a board of mine with the same sources, if there is one.
-        template: How runs are named: ``"{experiment}_{run}_lr={hparams.lr}"``.
+        name_template: How runs are named: ``"{experiment}_{run}_lr={hparams.lr}"``. Without it
+            ``TBHUB_NAME_TEMPLATE``, then the default of the user, the workspace or the hub.
         group_by: Show mean and spread of runs alike in these: ``"all except seed"``.
         hide_grouped: Show groups only, not the runs in them.
         samples: How many points are drawn of a series.
@@ -173,7 +175,7 @@ def _create(
         launcher=launcher,
         options=calls.build(
             BoardOptions,
-            template=template,
+            template=name_template or os.environ.get("TBHUB_NAME_TEMPLATE"),
             group_by=group_by,
             hide_grouped=hide_grouped,
             samples=samples,

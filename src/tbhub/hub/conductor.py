@@ -47,6 +47,7 @@ from tbhub.hub.gate import asked_at
 from tbhub.hub.host_link import HostLink
 from tbhub.hub.host_payload import Credentials, no_credentials
 from tbhub.hub.keeper import Keeper
+from tbhub.hub.name_templates import with_default
 from tbhub.hub.quotas import take_place
 from tbhub.hub.registry import Entry, Registry, Route, live
 from tbhub.hub.settings import Settings
@@ -242,6 +243,15 @@ class Conductor:
                 f"one that does is started with --launcher {new.launcher}.",
                 launcher=self._launcher,
             )
+        new = await self._keeper.read(
+            lambda connection: with_default(
+                connection,
+                new,
+                caller.user_id,
+                self._settings.name_template,
+                lambda: self._look_up(connection, caller, new, asked)[1],
+            )
+        )
         if new.key is None and not new.reuse:
             entry = await self._keeper.surely(self._create(caller, new, asked))
         else:

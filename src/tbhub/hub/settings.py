@@ -18,6 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tbhub.api.invalid import sentence
+from tbhub.catalog.templates import parse_template
 from tbhub.errors import TbhubError
 from tbhub.launchers import choose
 from tbhub.storage.errors import StoreError
@@ -67,6 +68,7 @@ class Settings(BaseSettings):
     idle_timeout: float = Field(default=1800.0, ge=0)
     no_data_timeout: float = Field(default=0.0, ge=0)
     max_runtime: float = Field(default=0.0, ge=0)
+    name_template: str = Field(default="", max_length=1000)  # how boards name their runs
     max_boards_per_user: int = Field(default=50, ge=0)
     max_boards_per_workspace: int = Field(default=0, ge=0)
     start_timeout: float = Field(default=60.0, gt=0)
@@ -138,6 +140,13 @@ class Settings(BaseSettings):
                 raise ValueError(f"it is to be JSON, which it is not: {error}") from None
             if not isinstance(value, dict):
                 raise ValueError('it is to be an object of JSON: {"option": value}')
+        return value
+
+    @field_validator("name_template")
+    @classmethod
+    def _template(cls, value: str) -> str:
+        if value:
+            parse_template(value)
         return value
 
     @field_validator("home")

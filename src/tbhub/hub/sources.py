@@ -28,9 +28,9 @@ from tbhub.catalog.selection import (
     is_uri,
 )
 from tbhub.catalog.selectors import SelectorError, parse
-from tbhub.catalog.templates import TemplateError, parse_template
 from tbhub.database.rows import chunks
 from tbhub.database.tables import runs
+from tbhub.hub.name_templates import check_template
 
 Visible = frozenset[int] | None
 T = TypeVar("T", bound=Hashable)
@@ -132,7 +132,7 @@ def parsed(text: str) -> Selection:
         position = getattr(error, "position", None)
         raise BadRequest(str(error), position=position, text=text) from None
     for term in selection.terms:
-        if isinstance(term, Location):
+        if isinstance(term, Location) and term.is_path:
             _whole(term.uri)
     return selection
 
@@ -149,12 +149,11 @@ def check_options(options: BoardOptions) -> None:
     """Raises `BadRequest` where names or groups cannot be made as asked."""
     from tbhub.series.group import GroupByError, parse_group_by
 
+    check_template(options.template)
     try:
-        if options.template:
-            parse_template(options.template)
         if options.group_by:
             parse_group_by(options.group_by)
-    except (TemplateError, GroupByError) as error:
+    except GroupByError as error:
         raise BadRequest(str(error)) from None
 
 

@@ -185,5 +185,6 @@ def _user(row: Row[Any]) -> User:
         role=row.role,
         disabled=row.disabled,
         max_boards=row.max_boards,
+        name_template=row.name_template,
         created=datetime.fromtimestamp(row.created, UTC),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_OPTIONS = ("follow", "group_by", "hide_grouped", "samples", "template")
+_OPTIONS = ("follow", "group_by", "hide_grouped", "name_template", "samples")
 _MAX_SAMPLES = 1_000_000
 _MIN_SAMPLES = 2
 

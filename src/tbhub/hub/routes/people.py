@@ -20,11 +20,12 @@ from tbhub.api.models import (
 from tbhub.api.problems import Conflict, NotFound
 from tbhub.hub import quotas, tokens, users
 from tbhub.hub.login_ways import with_login_ways
+from tbhub.hub.name_templates import check_template
 from tbhub.hub.routes.common import Admin, Number, Reader, TheHub, Word, problems
 
 router = APIRouter(tags=["people"])
 
-_OWN = frozenset({"password", "email"})
+_OWN = frozenset({"password", "email", "name_template"})
 
 
 @router.get("/users", responses=problems())
@@ -45,10 +46,11 @@ def create_user(hub: TheHub, caller: Admin, new: NewUser) -> User:
 
 @router.patch("/users/{name:path}", responses=problems(NotFound, Conflict))
 def change_user(hub: TheHub, caller: Reader, name: Word, change: UserChange) -> User:
-    """Changes a user. Everybody may change their own password and address."""
+    """Changes a user. Everybody may change their own password, address and template."""
     if name != caller.name or not change.model_fields_set <= _OWN:
         caller.require("admin", "admin")
     caller.require("write")
+    check_template(change.name_template)
     with hub.database.begin() as connection:
         changed = users.change_user(connection, name, change)
         found = with_login_ways(connection, [changed], sso=hub.oidc is not None)

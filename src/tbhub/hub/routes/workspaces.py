@@ -20,6 +20,7 @@ from tbhub.api.models import (
 from tbhub.api.problems import Conflict, NotFound
 from tbhub.catalog import workspaces as catalog
 from tbhub.hub.access import Caller
+from tbhub.hub.name_templates import check_template
 from tbhub.hub.routes.common import Admin, Number, Reader, TheHub, Word, problems
 
 router = APIRouter(tags=["workspaces"])
@@ -43,11 +44,12 @@ def create_workspace(hub: TheHub, caller: Admin, new: NewWorkspace) -> Workspace
 
 @router.patch("/workspaces/{name}", responses=problems(NotFound))
 def change_workspace(hub: TheHub, caller: Reader, name: Word, change: WorkspaceChange) -> Workspace:
-    """Changes a workspace's note; its quota is for the hub's admins."""
+    """Changes a workspace's note or template; its quota is for the hub's admins."""
     with hub.database.begin() as connection:
         _require_manage(connection, caller, name)
         if "max_boards" in change.model_fields_set:
             caller.require("admin", "admin")
+        check_template(change.name_template)
         return catalog.change_workspace(
             connection, name, change, caller.visible, user_id=caller.user_id
         )
