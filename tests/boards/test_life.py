@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,7 @@ from tbhub.boards.life import (
     ENDED,
     LIVE,
     READY,
+    Cause,
     Data,
     Event,
     Expired,
@@ -70,12 +72,12 @@ def ending(life: Life) -> tuple[State, Reason | None, int | None]:
         ([*UP, Expired()], (State.TERMINATED, Reason.MAX_RUNTIME, 0)),
         ([*UP, Expired(), Kill()], (State.TERMINATED, Reason.MAX_RUNTIME, 0)),
         ([UP[0], HostReady(False), NoData(9)], (State.TERMINATED, Reason.NO_DATA, 1)),
-        ([*UP, HostDied(137)], (State.FAILED, Reason.CRASHED, 137)),
-        ([UP[0], HostDied(None)], (State.FAILED, Reason.CRASHED, None)),
+        ([*UP, HostDied(137, verdict="give up")], (State.FAILED, Reason.CRASHED, 137)),
+        ([UP[0], HostDied(None, verdict="give up")], (State.FAILED, Reason.CRASHED, None)),
         ([*UP, Stop(), HostDied(1)], (State.STOPPED, Reason.USER_STOPPED, 0)),
         ([StartFailed("no")], (State.FAILED, Reason.START_FAILED, 1)),
         ([UP[0], StartFailed("no")], (State.FAILED, Reason.START_FAILED, 1)),
-        ([*UP, HostDied(1), Kill()], (State.FAILED, Reason.CRASHED, 1)),
+        ([*UP, HostDied(1, verdict="give up"), Kill()], (State.FAILED, Reason.CRASHED, 1)),
     ],
 )
 def test_every_ending_has_its_reason_and_exit_code(
@@ -114,10 +116,28 @@ def test_a_terminated_board_stays_so_and_says_what_to_do() -> None:
 
 def test_the_last_lines_of_a_host_are_in_the_message() -> None:
     lines = [f"line {number}" for number in range(50)] + ["", "MemoryError"]
-    failed = after(*UP, HostDied(1, last_lines=lines))
-    assert failed.message.startswith("Host h1 ended with exit code 1.")
+    failed = after(*UP, HostDied(1, last_lines=lines, verdict="give up", crashes=3))
+    assert failed.message.startswith("Host h1 crashed: it ended with exit code 1. It was crash 3 ")
     assert failed.message.endswith("line 49\nMemoryError")
     assert len(failed.message.splitlines()) < 10
+
+
+def test_a_board_whose_host_crashed_restarts_under_its_deadline() -> None:
+    up = after(*UP, life=Life(max_runtime=60))
+    queued = after(HostDied(137, "by signal SIGKILL"), life=up)
+    assert (queued.state, queued.generation, queued.deadline) == (State.QUEUED, 1, up.deadline)
+    assert queued.message == (
+        "Host h1 crashed: it ended by signal SIGKILL. The board restarts by itself."
+    )
+    assert done(up, HostDied(137)) == [Place()]
+    assert after(Placed("h2"), HostReady(True), life=queued).message == ""
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_causes_differ_in_words(cause: Cause) -> None:
+    event = HostDied(None, "for a reason", cause=cause)
+    said = [each.text for each in handle(after(*UP), event, 1.0)[1] if isinstance(each, Say)]
+    assert said[0].startswith(f"Host h1 {cause.value}: it ended for a reason.")
 
 
 def test_the_deadline_begins_with_each_start() -> None:
@@ -213,9 +233,14 @@ class Board(RuleBasedStateMachine):
     def other(self, event: Event) -> None:
         self.tell(event)
 
-    @rule(code=st.none() | st.integers(0, 255), lines=st.lists(st.text(), max_size=9))
-    def host_died(self, code: int | None, lines: list[str]) -> None:
-        self.tell(HostDied(code, last_lines=lines))
+    @rule(
+        code=st.none() | st.integers(0, 255),
+        lines=st.lists(st.text(), max_size=9),
+        cause=st.sampled_from(Cause),
+        verdict=st.sampled_from(["restart", "isolate", "give up"]),
+    )
+    def host_died(self, code: int | None, lines: list[str], cause: Cause, verdict: Any) -> None:
+        self.tell(HostDied(code, last_lines=lines, cause=cause, verdict=verdict))
         assert self.life.state in ENDED | {State.QUEUED}
 
     @rule()
@@ -250,7 +275,7 @@ class Board(RuleBasedStateMachine):
             assert life.ready is not None
         if life.state == State.QUEUED:
             assert self.to_place
-            kept = ("generation", "max_runtime", "deadline")
+            kept = ("generation", "max_runtime", "deadline", "message")
             assert life == replace(Life(), **{name: getattr(life, name) for name in kept})
 
 

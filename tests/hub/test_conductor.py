@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from tbhub.api.problems import (
 from tbhub.database.engine import Database, open_database
 from tbhub.database.tables import boards, users, workspaces
 from tbhub.hub.doctor import examine
+from tbhub.hub.host_link import HostGoneError
 from tbhub.launchers.base import Details, Exited, LaunchError, Status
 
 
@@ -458,24 +459,65 @@ async def test_boards_come_back_after_the_hub_was_stopped_with_its_hosts(
 
 
 @running
-async def test_a_dead_host_fails_its_boards_and_is_replaced(
+async def test_boards_of_a_killed_host_restart_by_themselves(
     database: Database, tmp_path: Path
 ) -> None:
     runs = two_experiments(database, tmp_path)
     async with Conducted(database, tmp_path) as hub:
-        board = await hub.create(ADMIN, trials=[runs["a"]])
+        board = await hub.create(ADMIN, trials=[runs["a"]], max_runtime=3600)
         stopped = await hub.create(ADMIN, trials=[runs["b"]])
         await hub.conductor.stop(ADMIN, stopped.id)
         await ended_host(hub)
-        failed = await hub.until(board.id, State.FAILED)
-        assert (failed.reason, failed.exit_code) == (Reason.CRASHED, 137)
-        assert "SIGKILL" in failed.message
-        assert "is registered with" in failed.message  # the last line of its log
-        assert (await hub.conductor.get(ADMIN, stopped.id)).reason == Reason.USER_STOPPED
-        await hub.conductor.start_board(ADMIN, board.id)
-        again = await hub.until(board.id, State.RUNNING)
-        assert again.host == "local-2"
+        async with asyncio.timeout(PATIENCE):
+            while (again := await hub.until(board.id, State.RUNNING)).host == board.host:
+                await asyncio.sleep(0.01)
+        assert (again.host, again.url, again.deadline) == ("local-2", board.url, board.deadline)
+        assert (again.reason, again.message) == (None, "")
         assert await hub.names(board.id) == ["one/a"]
+        assert (await hub.conductor.get(ADMIN, stopped.id)).reason == Reason.USER_STOPPED
+        said = [each.text for each in (await hub.conductor.logs(ADMIN, board.id)).lines]
+        assert (
+            "Host local-1 crashed: it ended by signal SIGKILL (exit code 137). "
+            "The board restarts by itself."
+        ) in said
+
+
+@running
+async def test_only_the_board_that_takes_its_process_down_fails(
+    sqlite: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are served all along, by a process that the bad board is not in."""
+    monkeypatch.setattr("tbhub.boards.suspicion._FIRST_PAUSE_SECONDS", 0.01)
+    runs = two_experiments(sqlite, tmp_path)
+    async with Conducted(sqlite, tmp_path) as hub:
+        good = await hub.create(ADMIN, trials=[runs["a"]])
+        bad = await hub.create(ADMIN, trials=[runs["b"]])
+        keeper = hub.conductor._keeper
+        hosts: list[set[str]] = []
+        async with asyncio.timeout(PATIENCE):
+            while (found := await hub.conductor.get(ADMIN, bad.id)).state != State.FAILED:
+                link = keeper.hosts.get(found.host) if found.state == State.RUNNING else None
+                if link is not None:
+                    beside = {e.name for e in keeper.registry if e.life.host == link.id}
+                    if not hosts or link.id not in hosts[-1]:
+                        # Whoever crashes it has just asked it for something.
+                        keeper.registry.get(good.id).touched = 0.0  # type: ignore[union-attr]
+                        keeper.note_request(keeper.registry.get(bad.id), 0)  # type: ignore[arg-type]
+                        hosts.append({link.id, *beside})
+                        with suppress(HostGoneError):
+                            os.kill((await link.health())["pid"], signal.SIGKILL)
+                await asyncio.sleep(0.01)
+        assert (found.reason, found.exit_code) == (Reason.CRASHED, 137)
+        assert "in a process" not in found.message
+        assert "crash 5 of the processes that served this board" in found.message
+        assert "SIGKILL" in found.message
+        # Two crashes of the shared process, then three alone.
+        assert [good.name in each for each in hosts] == [True, True, False, False, False]
+        assert (await hub.until(good.id, State.RUNNING)).host not in hosts[-1]
+        assert await hub.names(good.id) == ["one/a"]
+        await hub.conductor.start_board(ADMIN, bad.id)  # by hand it starts again, still alone
+        again = await hub.until(bad.id, State.RUNNING)
+        assert again.host != (await hub.conductor.get(ADMIN, good.id)).host
 
 
 @running
@@ -490,9 +532,11 @@ async def test_a_host_that_died_while_no_hub_was_there(sqlite: Database, tmp_pat
     await first.close(stop_hosts=False)
     process.kill()
     async with Conducted(sqlite, tmp_path) as second:
-        failed = await second.until(board.id, State.FAILED)
-        assert (failed.reason, failed.exit_code) == (Reason.CRASHED, 137)
-        assert (await second.create(ADMIN, trials=[runs["a"]])).host == "local-2"
+        async with asyncio.timeout(PATIENCE):
+            while (again := await second.until(board.id, State.RUNNING)).host == board.host:
+                await asyncio.sleep(0.01)
+        assert (again.host, again.url) == ("local-2", board.url)
+        assert await second.names(board.id) == ["one/a"]
 
 
 class BrokenLauncher:

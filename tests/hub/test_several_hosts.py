@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from support.conducted import ADMIN, PATIENCE, Catalog, Conducted, log, running
 from support.hub import HubProcess
-from tbhub.api.models import Board, NewBoard, Reason, State
+from tbhub.api.models import Board, NewBoard, State
 from tbhub.api.problems import NotFound
 from tbhub.database.engine import Database
 from tbhub.hub import keeper
@@ -87,17 +87,6 @@ async def test_boards_of_a_dead_host_go_to_the_others(database: Database, tmp_pa
             assert (board.host == before[board.id].host) == stayed
         await three_hosts(hub)  # another has taken its place
 
-        # What has lost a second host so soon may be what ends them.
-        second = next(each for each in after.values() if before[each.id].host == dead).host
-        assert second is not None
-        await kill(hub, second)
-        for board in after.values():
-            if board.host == second and before[board.id].host == dead:
-                failed = await hub.until(board.id, State.FAILED)
-                assert (failed.reason, failed.exit_code) == (Reason.CRASHED, 137)
-            else:
-                await hub.until(board.id, State.RUNNING)
-
 
 @running
 async def test_a_host_that_died_while_no_hub_was_there(database: Database, tmp_path: Path) -> None:
@@ -151,8 +140,9 @@ async def test_an_engine_that_is_away_ends_no_board(database: Database, tmp_path
                 await asyncio.sleep(0.02)
         assert (await hub.conductor.get(ADMIN, board.id)).state == State.RUNNING
         launcher.away = False  # and now it tells
-        failed = await hub.until(board.id, State.FAILED)
-        assert (failed.reason, failed.exit_code) == (Reason.CRASHED, 137)
+        async with asyncio.timeout(PATIENCE):
+            while (await hub.until(board.id, State.RUNNING)).host == "local-1":
+                await asyncio.sleep(0.01)
 
 
 @running

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tbhub.boards.life import Cause
 from tbhub.launchers.base import Exited
 from tbhub.launchers.docker_container import (
     HOST_LABEL,
@@ -180,7 +181,8 @@ def test_settings_in_a_home_are_seen_in_the_containers_home(
     ],
 )
 def test_how_a_container_ended_is_said(state: dict[str, Any], limit: int, reason: str) -> None:
-    assert ending(state, limit) == Exited(state.get("ExitCode"), reason)
+    cause = Cause.OUT_OF_MEMORY if state.get("OOMKilled") else Cause.CRASH
+    assert ending(state, limit) == Exited(state.get("ExitCode"), reason, cause)
 
 
 @given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=30))

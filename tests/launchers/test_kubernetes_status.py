@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tbhub.boards.life import Cause
 from tbhub.launchers.base import Exited, Running, Starting, Status
 from tbhub.launchers.kubernetes_status import is_over, last_words, status
 
@@ -82,32 +83,32 @@ UNSCHEDULABLE = {
         (pod(state=over(143)), Exited(143, "by signal SIGTERM (exit code 143)")),
         (
             pod(state=over(137, "OOMKilled")),
-            Exited(137, "because it ran out of its memory limit of 2Gi"),
+            Exited(137, "because it ran out of its memory limit of 2Gi", Cause.OUT_OF_MEMORY),
         ),
         (
             # It was started anew by then, which does not help the host.
             pod(state=waits("CrashLoopBackOff"), last=over(137, "OOMKilled")),
-            Exited(137, "because it ran out of its memory limit of 2Gi"),
+            Exited(137, "because it ran out of its memory limit of 2Gi", Cause.OUT_OF_MEMORY),
         ),
         (
             pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory."),
             Exited(
                 None,
                 "because its pod was evicted: The node was low on resource: memory",
-                taken=True,
+                Cause.EVICTION,
             ),
         ),
         (
             pod(phase="Failed", reason="Evicted", state=over(137)),
-            Exited(137, "because its pod was evicted", taken=True),
+            Exited(137, "because its pod was evicted", Cause.EVICTION),
         ),
         (
             pod(deleted=True, state={"running": {}}),
-            Exited(None, "because its pod was deleted or its node drained", taken=True),
+            Exited(None, "because its pod was deleted or its node drained", Cause.DRAIN),
         ),
         (
             pod(state=over(3)),
-            Exited(3, "because its pod was replaced: deleted, or its node drained", taken=True),
+            Exited(3, "because its pod was replaced: deleted, or its node drained", Cause.DRAIN),
         ),
     ],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.conducted import PATIENCE, running
+from tbhub.boards.life import Cause
 from tbhub.launchers import local
 from tbhub.launchers.base import Details, Exited, LaunchError, Running
 from tbhub.launchers.local import LocalLauncher
@@ -128,7 +129,9 @@ async def test_a_host_of_an_earlier_boot_is_gone(tmp_path: Path, script: Path) -
     script.write_text("")
     launcher = LocalLauncher(tmp_path / "hosts")
     details = {"host": "local-9", "pid": os.getpid(), "started": 1, "boot": "another"}
-    assert await launcher.poll(details) == Exited(None, "when the machine was restarted")
+    assert await launcher.poll(details) == Exited(
+        None, "when the machine was restarted", Cause.NODE_LOST
+    )
     await launcher.stop(details)
 
 

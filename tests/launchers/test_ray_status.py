@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tbhub.boards.life import Cause
 from tbhub.launchers.base import Exited, Running, Starting
 from tbhub.launchers.ray_options import Ray
 from tbhub.launchers.ray_status import Node, Told, status_of, waiting
@@ -32,7 +33,7 @@ def test_an_actor_that_lives_is_as_its_host_is() -> None:
     ended: Told = {"state": "ALIVE", "ending": {"code": 7, "is_drained": False}}
     assert status_of(ended, Ray()) == Exited(7, "with exit code 7")
     drained: Told = {"state": "ALIVE", "ending": {"code": 143, "is_drained": True}}
-    assert status_of(drained, Ray()) == Exited(143, "because its node is drained", taken=True)
+    assert status_of(drained, Ray()) == Exited(143, "because its node is drained", Cause.DRAIN)
 
 
 @pytest.mark.parametrize("state", ["DEPENDENCIES_UNREADY", "PENDING_CREATION"])
@@ -68,23 +69,24 @@ def test_what_it_waits_for(options: Ray, nodes: list[Node], said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("told", "cause", "reason"),
     [
-        ("UNEXPECTED_TERMINATION", "because its node died"),
-        ("EXPECTED_TERMINATION", "because its node was taken out of the cluster"),
-        ("AUTOSCALER_DRAIN_PREEMPTED", "because its node was preempted"),
-        ("AUTOSCALER_DRAIN_IDLE", "because its node was drained"),
-        ("UNSPECIFIED", "because its node died"),
+        ("UNEXPECTED_TERMINATION", Cause.NODE_LOST, "because its node died"),
+        ("EXPECTED_TERMINATION", Cause.NODE_LOST, "because its node was taken out of the cluster"),
+        ("AUTOSCALER_DRAIN_PREEMPTED", Cause.PREEMPTION, "because its node was preempted"),
+        ("AUTOSCALER_DRAIN_IDLE", Cause.DRAIN, "because its node was drained"),
+        ("UNSPECIFIED", Cause.NODE_LOST, "because its node died"),
     ],
 )
-def test_a_node_that_is_gone_has_taken_its_hosts(told: str, reason: str) -> None:
+def test_a_node_that_is_gone_has_taken_its_hosts(told: str, cause: Cause, reason: str) -> None:
     status = ending(dead("actor_died_error_context", "NODE_DIED", node=told))
-    assert status == Exited(None, reason, taken=True)
+    assert status == Exited(None, reason, cause)
+    assert status.taken
 
 
 def test_a_worker_that_is_missed_before_its_node_was_taken_too() -> None:
     missed = dead("actor_died_error_context", "WORKER_DIED", node="UNSPECIFIED", lives=False)
-    assert ending(missed) == Exited(None, "because its node died", taken=True)
+    assert ending(missed) == Exited(None, "because its node died", Cause.NODE_LOST)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tbhub.boards.life import Cause
 from tbhub.launchers.base import Exited, Running, Starting
 from tbhub.launchers.choose import OptionsError, check
 from tbhub.launchers.slurm import Slurm
@@ -117,19 +118,19 @@ def test_what_is_no_list_of_jobs_is_refused(text: str) -> None:
         (Job(7, "x", "FAILED", signal=11), Exited(139, "by signal SIGSEGV")),
         (
             Job(7, "x", "CANCELLED"),
-            Exited(None, "by its job 7 being cancelled in Slurm (scancel)"),
+            Exited(None, "by its job 7 being cancelled in Slurm (scancel)", Cause.CANCELLED),
         ),
         (
             Job(7, "x", "TIMEOUT"),
-            Exited(None, "at its job's time limit (job 7, TIMEOUT)", taken=True),
+            Exited(None, "at its job's time limit (job 7, TIMEOUT)", Cause.TIME_LIMIT),
         ),
         (
             Job(7, "x", "NODE_FAIL"),
-            Exited(None, "because its node failed (job 7, NODE_FAIL)", taken=True),
+            Exited(None, "because its node failed (job 7, NODE_FAIL)", Cause.NODE_LOST),
         ),
         (
             Job(7, "x", "PENDING", restarts=1),
-            Exited(None, "by being put back into Slurm's queue", taken=True),
+            Exited(None, "by being put back into Slurm's queue", Cause.PREEMPTION),
         ),
     ],
 )

@@ -8,7 +8,10 @@ carries them out. The life is kept before the instructions are: who comes back a
 in it what is left to do.
 
 - A board is *live* while it holds a place: until it is STOPPED, TERMINATED or FAILED.
-- Every ending has a reason, an exit code, a time and a sentence. A live board has none of them.
+- Every ending has a reason, an exit code, a time and a sentence. A live board has no reason, exit
+  code or end; its message says why it restarts, until it is up again.
+- A board whose host dies restarts by itself, with the same id and address. Only a board that
+  repeatedly takes its process down fails; `suspicion` decides which one that is.
 - TERMINATED is final. STOPPED and FAILED start again under the same id; each start counts the
   `generation` up, so that late news of an earlier start is told from news of this one.
 - What a person asks for twice succeeds twice. Only the start of a TERMINATED board is refused.
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Literal
 
 from tbhub.api.models import Reason, State
@@ -30,6 +34,29 @@ READY = frozenset({State.WAITING, State.RUNNING})
 """States in which a board can be looked at."""
 ENDED = frozenset(State) - LIVE
 _SHOWN_LINES = 5
+
+
+class Cause(StrEnum):
+    """Why a host ended; the value completes the sentence "Host slurm-1 …"."""
+
+    CRASH = "crashed"
+    OUT_OF_MEMORY = "ran out of memory"
+    PREEMPTION = "was preempted"
+    EVICTION = "was evicted"
+    DRAIN = "was drained"
+    TIME_LIMIT = "reached its time limit"
+    NODE_LOST = "lost its machine"
+    CANCELLED = "was cancelled"
+
+    @property
+    def taken(self) -> bool:
+        """Whether the host was taken away from outside: its boards are not to blame."""
+        return self not in (Cause.CRASH, Cause.OUT_OF_MEMORY, Cause.CANCELLED)
+
+
+Verdict = Literal["restart", "isolate", "give up"]
+"""What follows the end of its host for a board: a restart on any host, a restart in a process of
+its own, or FAILED."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +148,19 @@ class NoData:
 
 @dataclass(frozen=True)
 class HostDied:
-    """The process that served it is gone."""
+    """The process that served it is gone.
+
+    Attributes:
+        reason: Completes the sentence "It ended …".
+        crashes: How many crashes of its hosts the verdict is based on.
+    """
 
     exit_code: int | None
     reason: str = ""
     last_lines: Sequence[str] = ()
+    cause: Cause = Cause.CRASH
+    verdict: Verdict = "restart"
+    crashes: int = 1
 
 
 @dataclass(frozen=True)
@@ -234,8 +269,8 @@ def _host_ready(life: Life, event: HostReady, now: float) -> After:
     if life.state != State.STARTING:
         return life, []
     if event.has_data:
-        return replace(life, state=State.RUNNING, ready=now), [Say("is running")]
-    waiting = replace(life, state=State.WAITING, ready=now)
+        return replace(life, state=State.RUNNING, ready=now, message=""), [Say("is running")]
+    waiting = replace(life, state=State.WAITING, ready=now, message="")
     return waiting, [Say("is up and waits for the first data")]
 
 
@@ -309,13 +344,21 @@ def _host_died(life: Life, event: HostDied, now: float) -> After:
     if life.state not in LIVE or life.state == State.QUEUED:
         return life, []
     how = event.reason or (
-        "of an unknown cause" if event.exit_code is None else f"with exit code {event.exit_code}"
+        "for an unknown reason" if event.exit_code is None else f"with exit code {event.exit_code}"
     )
+    text = f"Host {life.host} {event.cause}: it ended {how}."
     lines = [line for line in event.last_lines if line.strip()][-_SHOWN_LINES:]
-    text = f"Host {life.host} ended {how}."
-    message = "\n".join([text, *lines])
-    failed = _ended(life, State.FAILED, Reason.CRASHED, event.exit_code, message, now)
-    return failed, [Say(f"failed: {text}", "error"), *(Say(line, "error") for line in lines)]
+    if event.verdict == "give up":
+        if event.crashes > 1:
+            text = f"{text} It was crash {event.crashes} of the processes that served this board."
+        message = "\n".join([text, *lines])
+        failed = _ended(life, State.FAILED, Reason.CRASHED, event.exit_code, message, now)
+        return failed, [Say(f"failed: {text}", "error"), *(Say(line, "error") for line in lines)]
+    where = "in a process of its own" if event.verdict == "isolate" else "by itself"
+    text = f"{text} The board restarts {where}."
+    queued = replace(life, state=State.QUEUED, host=None, started=None, ready=None, message=text)
+    shown = [] if event.cause.taken else [Say(line, "warning") for line in lines]
+    return queued, [Say(text, "warning"), *shown, Place()]
 
 
 def _start_failed(life: Life, event: StartFailed, now: float) -> After:

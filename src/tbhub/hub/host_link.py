@@ -49,6 +49,7 @@ class HostLink:
         launch: The start of it, until its details are known and after.
         boards: Those that have a place on it, and what they show.
         progress: How far its start is, as whoever waits is told.
+        reserved_for: The one board that may be placed on it; none: any board.
         draining: Somebody wants it to end: it takes no board, and those it has go elsewhere.
         ending: It is not needed any more, and is being ended.
         idle_since: When it had its last board, on the monotonic clock; else when it was made.
@@ -65,6 +66,7 @@ class HostLink:
     launch: asyncio.Future[Details] | None = None
     boards: Load = field(default_factory=Load)
     progress: str = ""
+    reserved_for: str | None = None
     draining: bool = False
     ending: bool = False
     idle_since: float = field(default_factory=time.monotonic)

@@ -28,6 +28,7 @@ from sqlalchemy import Connection
 from tbhub.api.models import Host
 from tbhub.api.problems import BadRequest, NotAuthenticated, NotFound, Problem
 from tbhub.boards.host_address import AddressError, HostAddress
+from tbhub.boards.life import Cause
 from tbhub.database.engine import Database
 from tbhub.errors import TbhubError
 from tbhub.hub import host_store as store
@@ -53,22 +54,23 @@ class NoHostError(TbhubError):
 
 @dataclass(frozen=True)
 class Death:
-    """How a host ended; `taken`: by no fault of its own."""
+    """How a host ended."""
 
     host: str
     exit_code: int | None
     reason: str
     last_lines: tuple[str, ...]
-    taken: bool = False
+    cause: Cause = Cause.CRASH
 
 
 class _Waiter(NamedTuple):
     """Who waits for a host, and since when: a board and what it shows, or somebody who wants one to
-    be ready."""
+    be ready. `alone`: the board needs a host of its own."""
 
     board: str | None
     data: Data
     since: float
+    alone: bool = False
 
 
 class Listener(Protocol):
@@ -165,17 +167,23 @@ class Hosts:
             logger.error("host %s is left behind: %s", link.id, error)
 
     def place(
-        self, board: str | None = None, data: Data = frozenset(), since: float = 0.0
+        self,
+        board: str | None = None,
+        data: Data = frozenset(),
+        since: float = 0.0,
+        *,
+        alone: bool = False,
     ) -> asyncio.Future[HostLink]:
         """A host that takes a board of some data, as soon as there is one; cancelled, nobody waits
         for it.
 
         Who waits since earlier, on the monotonic clock, is served first. The place is the board's
-        until it is given back by `let_go`. Raises `NoHostError` when hosts do not start.
+        until it is given back by `let_go`. With `alone` the host is reserved for the board until
+        then. Raises `NoHostError` when hosts do not start.
         """
         future: asyncio.Future[HostLink] = asyncio.get_running_loop().create_future()
         future.add_done_callback(lambda future: self._deal() if future.cancelled() else None)
-        self._waiting[future] = _Waiter(board, data, since)
+        self._waiting[future] = _Waiter(board, data, since, alone)
         self._deal()
         why = next((link.progress for link in self._links.values() if link.progress), "")
         if board is not None and why and not future.done():
@@ -214,6 +222,8 @@ class Hosts:
         link = self._links.get(host)
         if link is not None and board in link.boards:
             link.boards.discard(board)
+            if link.reserved_for == board:
+                link.reserved_for = None
             link.idle_since = time.monotonic()
             self._deal()
 
@@ -231,12 +241,11 @@ class Hosts:
             self._run(self._retire(link))
         return True
 
-    def has_room(self) -> bool:
-        """Whether boards of a host that has died can go to another that is there."""
-        others = self._links.values()
-        return self._policy.boards_per_host != 1 and any(
-            link.registered.is_set() and not link.is_going for link in others
-        )
+    @property
+    def room(self) -> int | None:
+        """How many more hosts there may be; None: any number."""
+        most = self._policy.max_hosts
+        return max(0, most - len(self._links) - self._starting) if most else None
 
     def get(self, host: str | None) -> HostLink | None:
         """A host that has not ended."""
@@ -286,19 +295,26 @@ class Hosts:
 
     def _deal(self) -> None:
         """Gives places to who waits for one, and sees that there are as many hosts as needed."""
-        ready = [(link, link.boards) for link in self._links.values() if link.takes_boards]
+        ready = [link for link in self._links.values() if link.takes_boards]
         in_turn = sorted(self._waiting, key=lambda each: self._waiting[each].since) if ready else []
         for future in in_turn:
             if not future.done():
-                board, data, _ = self._waiting[future]
-                link = self._policy.choose(ready, data)
+                waiter = self._waiting[future]
+                link = self._choose(ready, waiter)
                 if link is None:
-                    break
-                if board is not None:
-                    link.boards.add(board, data)
+                    continue
+                if waiter.board is not None:
+                    link.boards.add(waiter.board, waiter.data)
+                    link.reserved_for = waiter.board if waiter.alone else None
                 future.set_result(link)
             del self._waiting[future]
         self._balance()
+
+    def _choose(self, ready: list[HostLink], waiter: _Waiter) -> HostLink | None:
+        free = [link for link in ready if link.reserved_for is None]
+        if waiter.alone:
+            return next((link for link in free if not link.boards), None)
+        return self._policy.choose(((link, link.boards) for link in free), waiter.data)
 
     def _balance(self) -> None:
         """Starts hosts that are needed, ends those that have not been for a while."""
@@ -311,9 +327,12 @@ class Hosts:
                 link.ending = True
                 self._run(self._retire(link))
         staying = [link for link in self._links.values() if not link.is_going]
+        reserved = sum(link.reserved_for is not None for link in staying)
         idle = [link for link in staying if not link.boards]
-        busy = len(staying) - len(idle)
-        wanted = self._policy.wanted(busy=busy, waiting=len(self._waiting))
+        busy = len(staying) - len(idle) - reserved
+        alone = sum(each.alone for each in self._waiting.values())
+        waiting = len(self._waiting) - alone
+        wanted = self._policy.wanted(busy=busy, waiting=waiting, alone=alone, reserved=reserved)
         there = len(idle) + self._starting
         for _ in range(wanted - there):
             self._starting += 1
@@ -457,7 +476,7 @@ class Hosts:
             logger.error("host %s ended %s", link.id, status.reason)
         else:
             logger.info("host %s was not needed any more", link.id)
-        death = Death(link.id, status.code, status.reason, lines, status.taken)
+        death = Death(link.id, status.code, status.reason, lines, status.cause)
         if was_up:
             self._balance()  # the next one starts while the boards of this one are seen to
         await _insist(lambda: self._listener.host_died(death))
@@ -496,7 +515,7 @@ class Hosts:
             code = status.code
             await self._write(lambda c: store.note_end(c, row.id, code))
             lines = await self._last_lines(details)
-            return Death(row.id, code, status.reason, lines, status.taken)
+            return Death(row.id, code, status.reason, lines, status.cause)
         link.draining = row.state == "draining"
         for board, data in (await self._read(lambda c: store.boards_on(c, row.id))).items():
             link.boards.add(board, data)
@@ -513,7 +532,7 @@ class Hosts:
                 await link.shutdown()
         await self._write(lambda c: store.note_end(c, row.id, None))
         reason = f"when the hub changed from launcher {row.launcher} to {self._launcher.name}"
-        return Death(row.id, None, reason, (), taken=True)
+        return Death(row.id, None, reason, (), Cause.DRAIN)
 
     @property
     def _link_session(self) -> aiohttp.ClientSession:

@@ -16,6 +16,7 @@ import time
 from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -24,7 +25,8 @@ from tbhub.api.models import Event as News
 from tbhub.api.models import State
 from tbhub.api.problems import NotFound, Problem
 from tbhub.boards import life as lives
-from tbhub.boards.life import READY, Event, Instruction, Life, Say, handle
+from tbhub.boards.life import READY, Cause, Event, Instruction, Life, Say, Verdict, handle
+from tbhub.boards.suspicion import Judged, judge
 from tbhub.database.engine import Database
 from tbhub.hub import board_store as store
 from tbhub.hub.bus import Bus
@@ -41,7 +43,7 @@ _AT_ONCE = 8  # boards that are given to hosts at the same time
 _PAUSE = 0.2  # before a host or a database that did not answer is asked again
 _DRAIN_PAUSE = 5.0  # before boards that could not leave a host are tried again
 _FLUSH_SECONDS = 3.0
-_MOVED_SECONDS = 600.0  # a board that loses a second host so soon may be what ends them
+_ACTIVE_SECONDS = 5.0  # a board that was asked for something so recently is busy
 
 logger = logging.getLogger("tbhub.boards")
 
@@ -79,24 +81,16 @@ class Keeper:
         for entry in await self.read(lambda c: store.load_entries(c, now)):
             self.registry.add(entry)
         deaths = await self.hosts.start(hub_url)
-        for entry in self.registry:
-            if not entry.is_live:
-                continue
-            host = entry.life.host
+        # Hosts that ended while no hub was there to see it.
+        for host in {entry.life.host for entry in self.registry if entry.is_live}:
             if host is not None and self.hosts.get(host) is None:
-                await self._lost(entry, deaths.get(host) or Death(host, None, "", ()))
-            self._set_timer(entry)
-            self.poke(entry)
+                await self.host_died(deaths.get(host) or Death(host, None, "", ()))
+        for entry in self.registry:
+            if entry.is_live:
+                self._set_timer(entry)
+                self.poke(entry)
         for host in self.hosts.draining:
             self._later(self._move_from(host))
-
-    async def _lost(self, entry: Entry, death: Death) -> None:
-        """Its host ended while no hub was there to see it."""
-        entry.held = None
-        if entry.life.state == State.STARTING:
-            await self.apply(entry, lives.Requeued(f"host {death.host} is gone"))
-        else:
-            await self.apply(entry, self._after(entry, death))
 
     async def close(self, *, stop_hosts: bool) -> None:
         """Ends all work. Boards whose hosts are stopped will be there again with the next hub."""
@@ -157,6 +151,8 @@ class Keeper:
 
     def _became(self, entry: Entry, life: Life, instructions: Sequence[Instruction]) -> None:
         started = life.state in READY and entry.life.state not in READY
+        if life.generation != entry.life.generation:  # a user starts it again
+            entry.record, entry.resume_at = replace(entry.record, alone=()), 0.0
         entry.life = life
         entry.set_clock(asyncio.get_running_loop().time())
         if started:
@@ -272,14 +268,21 @@ class Keeper:
 
     async def _place(self, entry: Entry) -> None:
         generation, since = entry.life.generation, time.monotonic()
+        while (pause := entry.resume_at - time.monotonic()) > 0:
+            change = entry.next_change()
+            await asyncio.wait([change], timeout=pause)
+            if entry.deleted or entry.life.state != State.QUEUED:
+                return
         data = await self.read(lambda connection: shown_by(connection, entry.id))
-        placing = self.hosts.place(entry.id, data, since)
+        alone = entry.record.at(time.monotonic()).isolated
+        placing = self.hosts.place(entry.id, data, since, alone=alone)
         try:
             while not placing.done():  # nor killed or stopped meanwhile
                 if entry.deleted or entry.life.state != State.QUEUED:
                     return
-                change: asyncio.Future[Any] = entry.next_change()
-                await asyncio.wait([placing, change], return_when=FIRST_COMPLETED)
+                change = entry.next_change()
+                both: list[asyncio.Future[Any]] = [placing, change]
+                await asyncio.wait(both, return_when=FIRST_COMPLETED)
             link = placing.result()
         except NoHostError as error:
             if entry.life.generation == generation and not entry.deleted:
@@ -387,6 +390,7 @@ class Keeper:
         entry = self.registry.get(board)
         if entry is None or entry.life.host != host:
             return
+        entry.is_loading = state["loading"] is not None
         if state["has_data"] and entry.life.state == State.WAITING:
             await self.apply(entry, lives.Data())
         fresh = [each for each in state["notices"] if each["id"] not in entry.told]
@@ -397,24 +401,48 @@ class Keeper:
             self.publish(entry)
 
     async def host_died(self, death: Death) -> None:
-        """Its boards go to another host if it was taken away, or if there is one; others failed.
-
-        A board may be what has killed it: one that has been moved before, not long ago, has failed.
-        """
+        """Restart the boards of a host that is gone; see `suspicion` for those that are not."""
+        on = [entry for entry in self.registry if entry.life.host == death.host]
+        judged = self._judge(on, death)
         for entry in self.registry:
             if entry.held == death.host:
                 entry.held = None
-            if entry.life.host == death.host:
-                await self.apply(entry, self._after(entry, death))
+        for entry in on:
+            verdict: Verdict = "give up" if death.cause is Cause.CANCELLED else "restart"
+            if entry.id in judged:
+                verdict, entry.record = judged[entry.id].verdict, judged[entry.id].record
+                entry.resume_at = time.monotonic() + entry.record.pause
+            event = lives.HostDied(
+                death.exit_code,
+                death.reason,
+                death.last_lines,
+                death.cause,
+                verdict,
+                len(entry.record.crashes),
+            )
+            entry.is_loading = False
+            await self.apply(entry, event)
 
-    def _after(self, entry: Entry, death: Death) -> Event:
-        """What the end of its host is to a board."""
-        now = time.monotonic()
-        was_moved = entry.moved is not None and now - entry.moved < _MOVED_SECONDS
-        if death.taken or (self.hosts.has_room() and not was_moved):
-            entry.moved = entry.moved if death.taken else now
-            return lives.Requeued(f"host {death.host} ended {death.reason}")
-        return lives.HostDied(death.exit_code, death.reason, death.last_lines)
+    def _judge(self, on: Sequence[Entry], death: Death) -> dict[str, Judged]:
+        """Decide which boards of a crashed host restart, and where; none of one taken away."""
+        up = [entry for entry in on if entry.life.state in (State.STARTING, *READY)]
+        if death.cause.taken or death.cause is Cause.CANCELLED or not up:
+            return {}
+        recently = asyncio.get_running_loop().time() - _ACTIVE_SECONDS
+        return judge(
+            {entry.id: entry.record for entry in up},
+            {entry.id: entry.touched for entry in up},
+            {
+                entry.id
+                for entry in up
+                if entry.is_loading
+                or entry.life.state == State.STARTING
+                or entry.streams
+                or entry.touched > recently
+            },
+            time.monotonic(),
+            self.hosts.room,
+        )
 
     async def boards_wait(self, boards: Collection[str], why: str) -> None:
         """What is to happen before a host takes them is in their log."""

@@ -77,13 +77,21 @@ class Policy:
         near = [(host, load) for host, load in free if len(load) <= most]
         return min(near, key=lambda each: (-each[1].has_of(data), len(each[1])))[0]
 
-    def wanted(self, *, busy: int, waiting: int) -> int:
-        """How many hosts without a board there should be, ready or on their way."""
+    def wanted(self, *, busy: int, waiting: int, alone: int = 0, reserved: int = 0) -> int:
+        """Return how many hosts without a board there should be, ready or on their way.
+
+        Args:
+            busy: Hosts with boards, without those that are reserved for one board.
+            waiting: Boards that wait for a host they may share.
+            alone: Boards that wait for a host of their own.
+            reserved: Hosts that are reserved for one board.
+        """
         if not waiting:
             needed = 0
         elif self.boards_per_host:
             needed = -(-waiting // self.boards_per_host)
         else:
             needed = 0 if busy else 1  # a busy host takes any number, when it answers again
-        wanted = max(self.min_hosts - busy, needed)
-        return min(wanted, max(0, self.max_hosts - busy)) if self.max_hosts else wanted
+        wanted = max(self.min_hosts - busy, needed) + alone
+        left = max(0, self.max_hosts - busy - reserved)
+        return min(wanted, left) if self.max_hosts else wanted

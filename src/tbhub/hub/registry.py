@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tbhub.api.models import Board, State
 from tbhub.api.problems import Ambiguous, NotFound
 from tbhub.boards.life import LIVE, READY, Life
+from tbhub.boards.suspicion import Record
 from tbhub.hub.access import Caller
 
 _MOST_MATCHES = 20
@@ -31,7 +32,9 @@ class Entry:
         held: The host that may have it; none when it has certainly been let go.
         stale: What its host has is not what it should have.
         seen_runs: How many runs its host was told of.
-        moved: When it last lost its host and was given another, on the monotonic clock.
+        record: What is known against it: crashes of the hosts that served it.
+        resume_at: When it may be placed again after a crash, on the monotonic clock.
+        is_loading: Its host has not read everything there is of its runs.
         shown: As people are shown it, until something of it changes.
     """
 
@@ -59,7 +62,9 @@ class Entry:
     stale: bool = False
     seen_runs: int = -1
     deleted: bool = False
-    moved: float | None = None
+    record: Record = field(default_factory=Record)
+    resume_at: float = 0.0
+    is_loading: bool = False
     shown: Board | None = None
     version: int = 0
     told: set[str] = field(default_factory=set)  # ids of notices

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from tbhub.boards.life import Cause
 from tbhub.errors import TbhubError
 
 Details = Mapping[str, Any]
@@ -76,13 +77,17 @@ class Exited:
 
     Attributes:
         reason: What goes on where "host slurm-1 ended" stops: "with exit code 1".
-        taken: It was taken away by no fault of its own (preempted, its machine drained): boards
-            that it had are given to another host.
+        cause: A crash, a preemption, an eviction, …: what people and the hub tell apart.
     """
 
     code: int | None
     reason: str
-    taken: bool = False
+    cause: Cause = Cause.CRASH
+
+    @property
+    def taken(self) -> bool:
+        """Whether it was taken away by no fault of its own."""
+        return self.cause.taken
 
 
 Status = Starting | Running | Exited

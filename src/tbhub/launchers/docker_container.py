@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from tbhub.boards.host_process import AUTO, in_url
+from tbhub.boards.life import Cause
 from tbhub.launchers.base import Exited, Options
 from tbhub.launchers.endings import how
 from tbhub.launchers.sizes import as_bytes, as_size
@@ -224,7 +225,8 @@ def ending(state: Mapping[str, Any], limit: int) -> Exited:
     code = state.get("ExitCode")
     size = f" of {as_size(limit)}" if limit else ""
     if state.get("OOMKilled"):
-        return Exited(code, f"because it ran out of its memory limit{size}")
+        text = f"because it ran out of its memory limit{size}"
+        return Exited(code, text, Cause.OUT_OF_MEMORY)
     if error := state.get("Error"):
         return Exited(code, f"because its container failed: {error}")
     if code is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tbhub.boards.life import Cause
 from tbhub.launchers.base import Exited, Running, Starting, Status
 from tbhub.launchers.endings import how
 
@@ -17,13 +18,13 @@ REFUSED = 3  # the exit code of a host that the hub does not want, because it ha
 _NO_IMAGE = ("ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _NOT_YET = ("ContainerCreating", "PodInitializing", "")
 _TAKEN = {
-    "Evicted": "because its pod was evicted",
-    "Preempting": "because its pod was preempted",
-    "NodeLost": "because its node was lost",
-    "NodeShutdown": "because its node was shut down",
-    "Terminated": "because its node was shut down",
-    "Shutdown": "because its node was shut down",
-    "NodeAffinity": "because its node may not have it any more",
+    "Evicted": (Cause.EVICTION, "because its pod was evicted"),
+    "Preempting": (Cause.PREEMPTION, "because its pod was preempted"),
+    "NodeLost": (Cause.NODE_LOST, "because its node was lost"),
+    "NodeShutdown": (Cause.NODE_LOST, "because its node was shut down"),
+    "Terminated": (Cause.NODE_LOST, "because its node was shut down"),
+    "Shutdown": (Cause.NODE_LOST, "because its node was shut down"),
+    "NodeAffinity": (Cause.EVICTION, "because its node may not have it any more"),
 }
 
 Object = Mapping[str, Any]
@@ -86,7 +87,7 @@ def _ending(pod: Object) -> Exited | None:
     if _at(pod, "status", "phase") == "Failed":
         return _taken(pod)
     if _at(pod, "metadata", "deletionTimestamp"):
-        return Exited(None, "because its pod was deleted or its node drained", taken=True)
+        return Exited(None, "because its pod was deleted or its node drained", Cause.DRAIN)
     return None
 
 
@@ -98,21 +99,23 @@ def _terminated(pod: Object, over: Object) -> Exited:
     if over.get("reason") == "OOMKilled":
         limit = _memory(pod)
         size = f" of {limit}" if limit else ""
-        return Exited(code, f"because it ran out of its memory limit{size}")
+        text = f"because it ran out of its memory limit{size}"
+        return Exited(code, text, Cause.OUT_OF_MEMORY)
     if code == REFUSED:
         return Exited(
-            code, "because its pod was replaced: deleted, or its node drained", taken=True
+            code, "because its pod was replaced: deleted, or its node drained", Cause.DRAIN
         )
     if _at(pod, "metadata", "deletionTimestamp"):
-        return Exited(code, "because its pod was deleted or its node drained", taken=True)
+        return Exited(code, "because its pod was deleted or its node drained", Cause.DRAIN)
     return Exited(code, how(code) if isinstance(code, int) else "for reasons unknown")
 
 
 def _taken(pod: Object, code: int | None = None) -> Exited:
     reason = str(_at(pod, "status", "reason") or "")
-    text = _TAKEN.get(reason, f"because its pod failed ({reason})" if reason else "with its pod")
+    other = f"because its pod failed ({reason})" if reason else "with its pod"
+    cause, text = _TAKEN.get(reason, (Cause.CRASH, other))
     message = str(_at(pod, "status", "message") or "")
-    return Exited(code, f"{text}{_with(message)}", taken=reason in _TAKEN)
+    return Exited(code, f"{text}{_with(message)}", cause)
 
 
 def _without_pod(deployment: Object | None) -> Status:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from tbhub.boards.life import Cause
 from tbhub.launchers.base import (
     Details,
     Exited,
@@ -152,7 +153,7 @@ class LocalLauncher:
             code = int(text)
         except (OSError, ValueError):
             if details["boot"] != _boot():
-                return Exited(None, "when the machine was restarted")
+                return Exited(None, "when the machine was restarted", Cause.NODE_LOST)
             # Its shell was killed; what it had started must not live on unseen.
             self._signal(details, signal.SIGKILL)
             return Exited(None, "by being killed, shell and all")

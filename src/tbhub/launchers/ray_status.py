@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import NotRequired, TypedDict
 
+from tbhub.boards import life
 from tbhub.launchers.base import Exited, Running, Starting, Status
 from tbhub.launchers.endings import how
 from tbhub.launchers.ray_options import Ray
@@ -19,10 +20,10 @@ _KILLED = 137
 _LONGEST = 300  # of what is said of an error
 # Why a node is gone. All of them are no fault of a host's.
 _NODE_ENDS = {
-    "EXPECTED_TERMINATION": "was taken out of the cluster",
-    "UNEXPECTED_TERMINATION": "died",
-    "AUTOSCALER_DRAIN_PREEMPTED": "was preempted",
-    "AUTOSCALER_DRAIN_IDLE": "was drained",
+    "EXPECTED_TERMINATION": (life.Cause.NODE_LOST, "was taken out of the cluster"),
+    "UNEXPECTED_TERMINATION": (life.Cause.NODE_LOST, "died"),
+    "AUTOSCALER_DRAIN_PREEMPTED": (life.Cause.PREEMPTION, "was preempted"),
+    "AUTOSCALER_DRAIN_IDLE": (life.Cause.DRAIN, "was drained"),
 }
 
 
@@ -76,7 +77,7 @@ def status_of(told: Told, options: Ray) -> Status:
     if state == "DEAD":
         return _death(told)
     if state == "RESTARTING":  # which nobody has asked Ray for
-        return Exited(None, "by being started anew by Ray", taken=True)
+        return Exited(None, "by being started anew by Ray", life.Cause.NODE_LOST)
     if state != "ALIVE":
         return Starting(f"its actor {waiting(options, told.get('nodes', []))}", queued=True)
     ending = told.get("ending")
@@ -86,7 +87,7 @@ def status_of(told: Told, options: Ray) -> Status:
 def ended(ending: Ending) -> Exited:
     """How a host's process ended."""
     if ending["is_drained"]:
-        return Exited(ending["code"], "because its node is drained", taken=True)
+        return Exited(ending["code"], "because its node is drained", life.Cause.DRAIN)
     return Exited(ending["code"], how(ending["code"]))
 
 
@@ -141,10 +142,12 @@ def _death(told: Told) -> Exited:
         case "actor_unschedulable_context":
             return Exited(None, f"because Ray cannot place its actor: {text}")
         case "oom_context":
-            return Exited(_KILLED, f"because Ray ended it when its node ran out of memory: {text}")
+            why = f"because Ray ended it when its node ran out of memory: {text}"
+            return Exited(_KILLED, why, life.Cause.OUT_OF_MEMORY)
     # A node that ends takes its workers with it, and they may be missed before it is.
     if cause["reason"] == "NODE_DIED" or not told.get("node_lives", True):
-        return Exited(None, f"because its node {_NODE_ENDS.get(cause['node'], 'died')}", taken=True)
+        why, text = _NODE_ENDS.get(cause["node"], (life.Cause.NODE_LOST, "died"))
+        return Exited(None, f"because its node {text}", why)
     if cause["reason"] == "RAY_KILL":
         return Exited(None, "because its actor was killed (ray.kill)")
     if cause["reason"] == "WORKER_DIED":

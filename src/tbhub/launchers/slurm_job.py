@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tbhub.boards.life import Cause
 from tbhub.launchers.base import Exited, Running, Starting, Status
 
 if TYPE_CHECKING:
@@ -48,12 +49,15 @@ _REASONS = {
     "Reservation": "for its reservation",
 }
 _TAKEN = {
-    "PREEMPTED": "by being preempted: a job of higher priority took its place",
-    "NODE_FAIL": "because its node failed",
-    "BOOT_FAIL": "because its node did not boot",
-    "TIMEOUT": "at its job's time limit",
-    "DEADLINE": "at its job's deadline",
-    "REVOKED": "by being moved to another cluster",
+    "PREEMPTED": (
+        Cause.PREEMPTION,
+        "by being preempted: a job of higher priority took its place",
+    ),
+    "NODE_FAIL": (Cause.NODE_LOST, "because its node failed"),
+    "BOOT_FAIL": (Cause.NODE_LOST, "because its node did not boot"),
+    "TIMEOUT": (Cause.TIME_LIMIT, "at its job's time limit"),
+    "DEADLINE": (Cause.TIME_LIMIT, "at its job's deadline"),
+    "REVOKED": (Cause.PREEMPTION, "by being moved to another cluster"),
 }
 _ENDED = {*_TAKEN, "COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY"}
 
@@ -178,18 +182,20 @@ def _number(told: Any) -> int:
 def status_of(job: Job) -> Status:
     """How a host is whose job Slurm says this of."""
     if job.restarts or job.state in ("REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"):
-        return Exited(None, "by being put back into Slurm's queue", taken=True)
+        return Exited(None, "by being put back into Slurm's queue", Cause.PREEMPTION)
     if job.state == "PENDING":
         return Starting(f"job {job.id} {_waiting(job.reason)}", queued=True)
     if job.state == "CONFIGURING":
         return Starting(f"job {job.id}: its node is made ready", queued=True)
     if job.state in _TAKEN:
-        return Exited(None, f"{_TAKEN[job.state]} (job {job.id}, {job.state})", taken=True)
+        cause, text = _TAKEN[job.state]
+        return Exited(None, f"{text} (job {job.id}, {job.state})", cause)
     if job.state == "CANCELLED":
-        return Exited(None, f"by its job {job.id} being cancelled in Slurm (scancel)")
+        text = f"by its job {job.id} being cancelled in Slurm (scancel)"
+        return Exited(None, text, Cause.CANCELLED)
     if job.state == "OUT_OF_MEMORY":
         text = f"by using more memory than its job {job.id} has; raise the launcher's option memory"
-        return Exited(137, text)
+        return Exited(137, text, Cause.OUT_OF_MEMORY)
     if job.has_ended:
         return _exited(job)
     return Running()
