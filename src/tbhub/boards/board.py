@@ -37,6 +37,26 @@ _SHOWN_NOTICES = 20
 
 
 @dataclass(frozen=True)
+class KnownRun:
+    """What the hub knows of a directory below a source.
+
+    Attributes:
+        columns: What names and groups are made of.
+        hparams: Given with the run.
+        alone: It is about the directory itself; what lies below are others.
+        hidden: It is not shown, and what lies below it is not, unless something nearer says so.
+    """
+
+    columns: Mapping[str, object] = field(default_factory=dict)
+    hparams: Mapping[str, object] = field(default_factory=dict)
+    alone: bool = False
+    hidden: bool = False
+
+
+_UNKNOWN = KnownRun()
+
+
+@dataclass(frozen=True)
 class Source:
     """Runs to show: a tree of runs or a single event file, of this machine or in a store."""
 
@@ -47,6 +67,20 @@ class Source:
     alone: bool = False  # one run: what lies below its directory are others
     # For the store of a URI; those of the environment if there are none. Shown to nobody.
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # What is known of runs in a tree, by their paths relative to it; "." is the root.
+    known: Mapping[str, KnownRun] = field(default_factory=dict, repr=False)
+
+    def known_of(self, path: str) -> tuple[str, KnownRun]:
+        """Return the entry nearest to a directory, at it or above it, and where that is."""
+        if self.known:
+            found = self.known.get(path)
+            if found is not None:
+                return path, found
+            for each in _above(path):
+                found = self.known.get(each)
+                if found is not None and not found.alone:
+                    return each, found
+        return path, _UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -188,6 +222,25 @@ class _Followed:
     source: Source
     number: int
     root: Root | None = None
+    _shown: tuple[Source, Mapping[str, RunLog], Mapping[str, RunLog]] | None = None
+
+    @property
+    def runs(self) -> Mapping[str, RunLog]:
+        """The runs of the source that are shown, by their paths."""
+        if self.root is None:
+            return {}
+        source, runs, kept = self.source, self.root.runs, self._shown
+        if not source.known:
+            return runs
+        if kept is None or kept[0] is not source or kept[1] is not runs:
+            shown = {path: log for path, log in runs.items() if not source.known_of(path)[1].hidden}
+            kept = self._shown = (source, runs, shown)
+        return kept[2]
+
+    def shows(self, place: str) -> bool:
+        """Return whether a directory or URI of the source is not hidden."""
+        inside = place[len(self.source.path.rstrip("/")) + 1 :]
+        return not self.source.known_of(inside or ".")[1].hidden
 
 
 class Board:
@@ -317,12 +370,7 @@ class Board:
 
     @property
     def _logs(self) -> list[RunLog]:
-        return [
-            log
-            for each in list(self._sources)
-            if each.root is not None
-            for log in each.root.runs.values()
-        ]
+        return [log for each in list(self._sources) for log in each.runs.values()]
 
     @property
     def run_count(self) -> int:
@@ -378,7 +426,7 @@ class Board:
         return bool(self.options.template) or self._group_by is not None
 
     def _state(self) -> _State:
-        roots = [each.root.runs for each in list(self._sources) if each.root is not None]
+        roots = [each.runs for each in list(self._sources) if each.root is not None]
         return _State(roots, self.version if self._wants_hparams else 0)
 
     def _build(self) -> None:
@@ -419,8 +467,8 @@ class Board:
         for each in list(self._sources):
             if each.root is None:
                 continue
-            siblings = _Siblings(each.root.runs)
-            found += (_Entry(each, path, log, siblings) for path, log in each.root.runs.items())
+            siblings = _Siblings(each.runs)
+            found += (_Entry(each, path, log, siblings) for path, log in each.runs.items())
         return found
 
     def _next_order(self) -> int:
@@ -436,10 +484,17 @@ class Board:
         """Sessions of hyperparameters given with a source, under the name its runs begin with."""
         found: dict[str, bytes] = {}
         for each in self._sources:
-            if not each.source.hparams:
+            if not each.source.hparams and not each.source.known:
                 continue
             from tbhub.boards.hparams import session_start  # brings TensorBoard along
 
+            if each.source.known:
+                for path, log in each.runs.items():
+                    hparams = each.source.known_of(path)[1].hparams
+                    run = self._shown.get(f"{each.number}:{log.path}") if hparams else None
+                    if run is not None:
+                        found[run.name] = session_start(hparams)
+                continue
             content = session_start(each.source.hparams)
             if each.source.name and not self.options.template:
                 found[clean_name(each.source.name)] = content
@@ -458,6 +513,8 @@ class Board:
             if each.root is None:
                 continue
             for path, reason in each.root.problems.items():
+                if not each.shows(path):
+                    continue
                 found.append(Notice(f"unreadable {path}", f"{path} cannot be read: {reason}"))
         with self._lock:
             _ = self.runs
@@ -535,23 +592,30 @@ class _Entry:
         columns: dict[str, object] = {
             "workspace": os.path.basename(os.path.abspath(source.path)) or "/"
         }
-        if "run" in source.columns:  # known to be one run; what lies below are its parts
-            columns["logdir"] = plain
-            owner = source.path.rstrip("/")
+        at, known = source.known_of(self.path)
+        given, is_alone = source.columns, source.alone
+        if known.columns:
+            given, is_alone = known.columns, known.alone
+        if "run" in given:  # known to be one run; what lies below are its parts
+            place = source.path.rstrip("/")
+            if not known.columns or at == ".":
+                columns["logdir"], owner = plain, place
+            else:
+                columns["logdir"], owner = plain[len(at) + 1 :], f"{place}/{at}"
         else:
             run, logdir = split_logdir(plain, self._siblings.runs)
             prefix = f"{source.name}/" if source.name else ""
             columns["run"], columns["logdir"] = (prefix + run).rstrip("/") or ".", logdir
             owner = f"{self._followed.number}:{run}"
         columns["path"] = self.whole_path
-        columns.update(source.columns)
-        above, _, last = str(source.columns.get("run", "")).rpartition("/")
-        if source.alone and above and last in STAGES:  # a part that is known as a run of its own
+        columns.update(given)
+        above, _, last = str(given.get("run", "")).rpartition("/")
+        if is_alone and above and last in STAGES:  # a part that is known as a run of its own
             columns["run"], columns["logdir"] = above, last
             owner = os.path.dirname(owner)
         if whole:
             columns["run"] = columns["path"]
-        hparams = {**self._siblings.hparams_of(self.path), **source.hparams}
+        hparams = {**self._siblings.hparams_of(self.path), **source.hparams, **known.hparams}
         return RunFields(columns, hparams, self.key, owner)
 
 

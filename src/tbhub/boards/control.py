@@ -35,7 +35,7 @@ from urllib.parse import unquote, urlsplit
 
 import orjson
 
-from tbhub.boards.board import Board, BoardOptions, Source
+from tbhub.boards.board import Board, BoardOptions, KnownRun, Source
 from tbhub.boards.handover import Handovers
 from tbhub.boards.host import Host
 from tbhub.boards.live import state_of
@@ -390,6 +390,7 @@ def _source(asked: dict[str, Any]) -> Source:
         hparams=asked.get("hparams", {}),
         alone=asked.get("alone", False),
         credentials=asked.get("credentials") or {},
+        known={path: KnownRun(**each) for path, each in asked.get("known", {}).items()},
     )
 
 

@@ -412,9 +412,9 @@ class _Lookup:
         uris: dict[str, None] = {}
         for term in terms:
             if isinstance(term, Location):
-                places = _places(term.uri)
+                places = location_spellings(term.uri)
                 at = runs.c.location.in_([*places, *(f"{place}/" for place in places)])
-                below = or_(*(_below(runs.c.location, place) for place in places))
+                below = or_(*(location_below(runs.c.location, place) for place in places))
                 if self._any(and_(self._seen(runs), or_(at, below))):
                     self.named.append(at)
                     self.wide.append(below)
@@ -428,12 +428,12 @@ class _Lookup:
         """Whether a place has to do with what others log and the caller may not see."""
         if self.visible is None:
             return False
-        above = [upper for place in places for upper in _above(place)]
+        above = [upper for place in places for upper in location_above(place)]
         for column, home in (
             (runs.c.location, runs.c.workspace_id),
             (logdirs.c.path, logdirs.c.workspace_id),
         ):
-            near = or_(column.in_(above), *(_below(column, place) for place in places))
+            near = or_(column.in_(above), *(location_below(column, place) for place in places))
             if self._any(and_(home.not_in(self.visible), near)):
                 return True
         return False
@@ -534,7 +534,7 @@ def _typed(term: Term) -> str:
     return term.typed or str(term)
 
 
-def _places(uri: str) -> list[str]:
+def location_spellings(uri: str) -> list[str]:
     """A place as locations are written, first as it was named and then without links."""
     if uri.lower().startswith("file://"):
         uri = unquote(uri[len("file://") :])
@@ -545,11 +545,11 @@ def _places(uri: str) -> list[str]:
     return list(dict.fromkeys([path, os.path.realpath(path)]))
 
 
-def _below(column: ColumnElement[str], place: str) -> Clause:
+def location_below(column: ColumnElement[str], place: str) -> Clause:
     return begins_with(column, place if place.endswith("/") else f"{place}/")
 
 
-def _above(place: str) -> list[str]:
+def location_above(place: str) -> list[str]:
     """The place and every directory it lies in."""
     found = [place]
     while (upper := os.path.dirname(place)) not in (place, ""):

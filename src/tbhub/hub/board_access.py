@@ -62,13 +62,12 @@ def is_allowed(connection: Connection, caller: Caller, board_id: str) -> bool:
     places = select(runs.c.workspace_id).select_from(joined).distinct()
     found = connection.execute(places.where(board_runs.c.board_id == board_id)).scalars()
     return caller.may_see_board(board_id, board.owner_id, frozenset(found)) and may_open(
-        connection, caller, board.sources
+        connection, caller.visible, board.sources
     )
 
 
-def may_open(connection: Connection, caller: Caller, uris: Iterable[str]) -> bool:
-    """Whether somebody may have each of these paths and URIs shown."""
-    visible = caller.visible
+def may_open(connection: Connection, visible: frozenset[int] | None, uris: Iterable[str]) -> bool:
+    """Return whether each of these paths and URIs may be shown to users of some workspaces."""
     wanted = list(uris)
     if visible is None or not wanted:
         return True

@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from tbhub.api.models import Board, BoardOptions, LogLine, Reason, State
 from tbhub.boards.life import Life, Say
+from tbhub.catalog.resolve import location_above
 from tbhub.catalog.selection import Location
 from tbhub.database.rows import among, chunks, insert_new
 from tbhub.database.tables import (
@@ -29,11 +30,12 @@ from tbhub.database.tables import (
     board_runs,
     boards,
     members,
+    runs,
     users,
     workspaces,
 )
 from tbhub.hub.registry import Entry
-from tbhub.hub.sources import Asked, Shown
+from tbhub.hub.sources import Asked, Shown, has_places
 
 # --- life
 
@@ -90,7 +92,7 @@ def save_activity(connection: Connection, entries: Sequence[Mapping[str, Any]]) 
 
 def load_entries(connection: Connection, now: float) -> list[Entry]:
     """Every board there is."""
-    columns = [column for column in boards.c if column.name not in ("selector", "options")]
+    columns = [column for column in boards.c if column.name != "options"]
     return [_entry(row, now) for row in connection.execute(select(*columns))]
 
 
@@ -120,6 +122,7 @@ def _entry(row: Any, now: float) -> Entry:
         requests=row.requests,
         bytes=row.bytes,
         held=life.host,
+        has_places=has_places(Asked.from_json(row.selector, row.asked["asked"])),
     )
     entry.set_clock(now)
     return entry
@@ -174,9 +177,17 @@ def run_ids(connection: Connection, board_id: str) -> list[int]:
 
 
 def boards_with(connection: Connection, run_id: int) -> frozenset[str]:
-    """The boards that show a run."""
+    """The boards that show a run, by itself or with the place it is in."""
     chosen = select(board_runs.c.board_id).where(board_runs.c.run_id == run_id)
-    return frozenset(connection.execute(chosen).scalars())
+    found = set(connection.execute(chosen).scalars())
+    location = connection.scalar(select(runs.c.location).where(runs.c.id == run_id))
+    if location is not None:
+        above = set(location_above(location))
+        places = select(boards.c.id, boards.c.sources, boards.c.asked)
+        for board_id, uris, kept in connection.execute(places):
+            if not above.isdisjoint(uris) and run_id not in kept["asked"].get("removed", ()):
+                found.add(board_id)
+    return frozenset(found)
 
 
 def shown_by(connection: Connection, board_id: str) -> Shown:

@@ -40,7 +40,6 @@ from tbhub.database.tables import boards
 from tbhub.hub import board_store as store
 from tbhub.hub import sources
 from tbhub.hub.access import Caller
-from tbhub.hub.board_access import may_open
 from tbhub.hub.bus import Bus
 from tbhub.hub.followed import Followed
 from tbhub.hub.gate import asked_at
@@ -48,6 +47,7 @@ from tbhub.hub.host_link import HostLink
 from tbhub.hub.host_payload import Credentials, no_credentials
 from tbhub.hub.keeper import Keeper
 from tbhub.hub.name_templates import with_default
+from tbhub.hub.places import ids_below, workspaces_below
 from tbhub.hub.quotas import take_place
 from tbhub.hub.registry import Entry, Registry, Route, live
 from tbhub.hub.settings import Settings
@@ -321,7 +321,9 @@ class Conductor:
                 ended = held & (boards.c.state == State.TERMINATED.value)
                 connection.execute(update(boards).where(ended), {"key": None})
             store.insert_board(connection, values, asked, shown)
-            store.add_lines(connection, board_id, [Say(f"{_many(shown)}; waiting for a host")])
+            store.add_lines(
+                connection, board_id, [Say(f"{sources.described(shown)}; waiting for a host")]
+            )
             return store.load_entry(connection, board_id, clock)
 
         entry: Entry = await self._keeper.write(insert)
@@ -338,7 +340,7 @@ class Conductor:
         self, connection: Connection, caller: Caller, new: NewBoard, asked: Asked
     ) -> tuple[Shown, int | None]:
         """What a new board would show, and the workspace it is in."""
-        shown = _found(connection, caller, asked)
+        shown = sources.show(connection, asked, caller.visible)
         if not shown.run_ids and not shown.uris and not new.follow:
             text = asked.selector or "what was named"
             raise NotFound(f"No run matches {text}. A board that follows waits for some.")
@@ -347,7 +349,8 @@ class Conductor:
             if workspace_id is None or not caller.may_see(workspace_id):
                 raise NotFound(f"There is no workspace {new.workspace!r}.")
             return shown, workspace_id
-        return shown, next(iter(shown.workspaces)) if len(shown.workspaces) == 1 else None
+        homes = shown.workspaces | workspaces_below(connection, shown.uris, caller.visible)
+        return shown, next(iter(homes)) if len(homes) == 1 else None
 
     # --- changing
 
@@ -410,12 +413,15 @@ class Conductor:
         entry, asked = self._to_change(caller, board), _asked(more)
 
         def add(connection: Connection) -> Shown:
-            found, was = _found(connection, caller, asked), store.shown_by(connection, entry.id)
+            found = sources.show(connection, asked, caller.visible)
+            was = store.shown_by(connection, entry.id)
             shown = sources.joined(was, found)
+            below = ids_below(connection, found.uris, caller.visible)
             before = store.asked_of(connection, entry.id)
-            store.set_shown(connection, entry.id, sources.add(before, asked, found), shown)
+            now = sources.add(before, asked, found, below)
+            store.set_shown(connection, entry.id, now, shown)
             more = sources.without(connection, shown, was)
-            store.add_lines(connection, entry.id, [Say(f"{_many(more)} added")])
+            store.add_lines(connection, entry.id, [Say(f"{sources.described(more)} added")])
             return shown
 
         return await self._show(entry, add)
@@ -425,13 +431,13 @@ class Conductor:
         entry, asked = self._to_change(caller, board), _asked(less)
 
         def remove(connection: Connection) -> Shown:
-            found = sources.show(connection, asked, caller.visible)
+            found = sources.named_runs(connection, asked, caller.visible)
             was = store.shown_by(connection, entry.id)
             shown = sources.without(connection, was, found)
             before = store.asked_of(connection, entry.id)
             store.set_shown(connection, entry.id, sources.remove(before, found), shown)
             less = sources.without(connection, was, shown)
-            store.add_lines(connection, entry.id, [Say(f"{_many(less)} taken out")])
+            store.add_lines(connection, entry.id, [Say(f"{sources.described(less)} taken out")])
             return shown
 
         return await self._show(entry, remove)
@@ -450,8 +456,8 @@ class Conductor:
         return await self._answer(entry)
 
     async def _start(self, entry: Entry) -> None:
-        if entry.follow and not entry.is_live:
-            await self._followed.refresh(entry)
+        if (entry.follow or entry.has_places) and not entry.is_live:
+            await self._followed.refresh(entry, whole=entry.follow)
         await self._keeper.apply(entry, lives.Start(), self._place_for(entry))
 
     def _place_for(self, entry: Entry) -> Any:
@@ -559,6 +565,11 @@ class Conductor:
         """Runs have come, gone or changed: boards that follow look again."""
         self._followed.look_soon()
 
+    async def connections_changed(self) -> None:
+        """Send hosts the credentials of their boards, after storage connections have changed."""
+        for entry in live(self.registry):
+            await self._keeper.check_payload(entry)
+
     async def stands(self, board_id: str) -> dict[str, Any] | None:
         """How a board stands on its host, for the doctor; none if nobody serves it."""
         entry = self.registry.get(board_id)
@@ -573,6 +584,8 @@ class Conductor:
 def _counted(board: Board, entry: Entry, runs: int, url: str) -> Board:
     """With what is counted all the time, and its address below that of the hub."""
     active = time.time() if entry.streams else entry.active
+    if board.uris and entry.reported_runs is not None:
+        runs = entry.reported_runs
     update = {
         "runs": runs,
         "url": f"{url}/boards/{entry.id[:8]}/",
@@ -591,21 +604,6 @@ def _limit(given: float | None, default: float) -> float | None:
 def _asked(change: BoardRuns) -> Asked:
     options = NewBoard(runs=change.runs, uris=change.uris)
     return sources.asked_of(options)
-
-
-def _found(connection: Connection, caller: Caller, asked: Asked) -> Shown:
-    shown = sources.show(connection, asked, caller.visible)
-    for uri in shown.uris:
-        if not may_open(connection, caller, [uri]):
-            raise NotFound(f"There is nothing at {uri}, or nothing you may see.")
-    return shown
-
-
-def _many(shown: Shown) -> str:
-    runs, places = len(shown.run_ids), len(shown.uris)
-    texts = [f"{runs:,} run{'s' * (runs != 1)}"] if runs or not places else []
-    texts += [f"{places:,} place{'s' * (places != 1)}"] if places else []
-    return " and ".join(texts)
 
 
 def _delete(connection: Connection, board_id: str) -> None:

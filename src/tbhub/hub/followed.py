@@ -52,34 +52,38 @@ class Followed:
         async with entry.lock:
             shown: Shown = await self._keeper.write(change)
             entry.workspaces = shown.workspaces
+            entry.has_places |= bool(shown.uris)
             entry.stale = True
         self._keeper.publish(entry)
         self._keeper.poke(entry)
 
-    async def refresh(self, entry: Entry) -> None:
-        """Looks up again what a board was asked to show; if that is not there, nothing changes."""
+    async def refresh(self, entry: Entry, *, whole: bool = True) -> None:
+        """Looks up again what a board was asked to show; if that is not there, nothing changes.
+
+        `whole`: all of it, and not only places.
+        """
         try:
-            changed = await self._keeper.surely(self._refresh(entry))
+            changed = await self._keeper.surely(self._refresh(entry, whole))
         except Problem as error:
-            logger.info("board %s shows what it did: %s", entry.id, error)
+            logger.debug("board %s shows what it did: %s", entry.id, error)
             return
         if changed:
             self._keeper.publish(entry)
             self._keeper.poke(entry)
 
-    async def _refresh(self, entry: Entry) -> bool:
+    async def _refresh(self, entry: Entry, whole: bool) -> bool:
         async with entry.lock:
             if entry.deleted:
                 return False
             asked, before, shown = await self._keeper.read(
-                lambda connection: _look_up(connection, entry)
+                lambda connection: _look_up(connection, entry, whole)
             )
             if shown == before:
                 return False
 
             def save(connection: Connection) -> None:
                 store.set_shown(connection, entry.id, asked, shown)
-                text = f"now shows {len(shown.run_ids):,} runs, before {len(before.run_ids):,}"
+                text = f"now shows {sources.described(shown)}, before {sources.described(before)}"
                 store.add_lines(connection, entry.id, [Say(text)])
 
             await self._keeper.write(save)
@@ -102,8 +106,10 @@ class Followed:
     async def _look_at_all(self) -> None:
         up = live(self._keeper.registry)
         for entry in up:
-            if entry.follow:
-                await self.refresh(entry)
+            if entry.follow or entry.has_places:
+                await self.refresh(entry, whole=entry.follow)
+                if entry.has_places:  # what the catalog knows below them may be another
+                    await self._keeper.check_payload(entry)
         # Runs that were deleted have left the boards they were in.
         ids = [entry.id for entry in up if entry.seen_runs >= 0]
         counts = await self._keeper.read(lambda connection: store.run_counts(connection, ids))
@@ -113,12 +119,14 @@ class Followed:
                 self._keeper.poke(entry)
 
 
-def _look_up(connection: Connection, entry: Entry) -> tuple[Asked, Shown, Shown]:
+def _look_up(connection: Connection, entry: Entry, whole: bool) -> tuple[Asked, Shown, Shown]:
     """What a board was asked to show, what it shows, and what it should show."""
     asked, before = store.asked_of(connection, entry.id), store.shown_by(connection, entry.id)
     visible = store.visible_to(connection, entry.owner_id)
-    shown = sources.show(connection, asked, visible)
-    if visible is not None:
-        # A place that held runs of the catalog is not theirs to see without them.
-        shown = replace(shown, uris=tuple(uri for uri in shown.uris if uri in before.uris))
+    if whole:
+        shown = sources.show(connection, asked, visible)
+    elif sources.has_places(asked):
+        shown = sources.show_places(connection, asked, before, visible)
+    else:
+        shown = before
     return asked, before, replace(shown, run_ids=tuple(sorted(shown.run_ids)))

@@ -10,27 +10,20 @@ nobody else.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, select
 
-from tbhub.catalog.hparam_values import hparam_value
-from tbhub.catalog.selection import TIMES, Field
-from tbhub.catalog.selection import Column as RunColumn
-from tbhub.catalog.table import load_columns, template_columns
-from tbhub.catalog.templates import parse_template
 from tbhub.database.rows import among, chunks
 from tbhub.database.tables import board_runs, boards, experiments, hparams, runs, workspaces
 from tbhub.hub.board_store import visible_to
+from tbhub.hub.places import known_runs
+from tbhub.hub.run_facts import run_columns, sendable, template_values
 from tbhub.storage.environment import settings_from
 from tbhub.storage.errors import StoreError
 from tbhub.storage.uri import parse
-
-_EXACT = 1 << 63
 
 # The settings for a place, of connections that some workspaces may use; all for None.
 Credentials = Callable[[str, Collection[int] | None], dict[str, str] | None]
@@ -59,18 +52,35 @@ def payload(
     connection: Connection, board_id: str, credentials: Credentials = no_credentials
 ) -> dict[str, Any] | None:
     """A board as its host needs it; none if it is no more."""
-    chosen = select(boards.c.name, boards.c.sources, boards.c.options, boards.c.owner_id)
+    chosen = select(
+        boards.c.name, boards.c.sources, boards.c.options, boards.c.owner_id, boards.c.asked
+    )
     board = connection.execute(chosen.where(boards.c.id == board_id)).one_or_none()
     if board is None:
         return None
-    sources = _run_sources(connection, board_id, credentials, board.options.get("template") or "")
+    template = board.options.get("template") or ""
+    sources = _run_sources(connection, board_id, credentials, template)
     seen = visible_to(connection, board.owner_id) if board.sources else frozenset()
     taken = {source["name"] for source in sources}
+    shown = {source["columns"]["id"] for source in sources}
+    asked = board.asked["asked"]
     for uri in board.sources:
         name = _unique(os.path.basename(uri.rstrip("/")) or uri, (uri,), taken)
         # A place alone is what it is about: its runs go by their own names.
         alone_here = not sources and len(board.sources) == 1
-        source = {"path": uri, "name": "" if alone_here else name}
+        source: dict[str, Any] = {"path": uri, "name": "" if alone_here else name}
+        known = known_runs(
+            connection,
+            uri,
+            seen,
+            shown=shown,
+            removed=asked.get("removed", ()),
+            removed_uris=asked.get("removed_uris", ()),
+            with_columns=bool(template or board.options.get("group_by")),
+            template=template,
+        )
+        if known:
+            source["known"] = known
         sources.append(_with_credentials(source, credentials(uri, seen)))
     return {"sources": sources, "options": {"title": board.name, **board.options}}
 
@@ -123,20 +133,13 @@ def _run_sources(
     found = rows.all()
     values = _hparams(connection, board_id)
     names = _names(found)
-    named = _template_values(connection, [row.id for row in found], template)
+    named = template_values(connection, [row.id for row in found], template)
     return [
         _with_credentials(
             {
                 "path": row.location,
                 "name": names[row.id],
-                "columns": {
-                    "workspace": row.workspace,
-                    "run": row.name,
-                    "experiment": row.experiment,
-                    "experiment_id": row.experiment_id,
-                    "id": row.id,
-                    **named[row.id],
-                },
+                "columns": {**run_columns(row), **named[row.id]},
                 "hparams": values.get(row.id, {}),
                 "alone": _is_alone(row),
             },
@@ -144,31 +147,6 @@ def _run_sources(
         )
         for row in found
     ]
-
-
-def _template_values(
-    connection: Connection, ids: Sequence[int], template: str
-) -> dict[int, dict[str, Any]]:
-    """What a template says of each run, beside what is known of all runs of a board."""
-    fields = template_columns(parse_template(template).fields) if template else {}
-    found: dict[int, dict[str, Any]] = {number: {} for number in ids}
-    for name, values in load_columns(connection, ids, fields).items():
-        for number, value in zip(ids, values, strict=True):
-            if value is not None:
-                found[number][name] = _shown(fields[name], value)
-    return found
-
-
-def _shown(field: Field, value: Any) -> Any:
-    """A value as a name has it: times to the minute, durations in seconds."""
-    if isinstance(field, RunColumn) and field.name in _TIMES:
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%dT%H:%M")
-    if isinstance(field, RunColumn) and field.name == "duration":
-        return f"{round(value)}s"
-    return value
-
-
-_TIMES = TIMES | {"heartbeat"}
 
 
 def _is_alone(row: Any) -> bool:
@@ -210,13 +188,5 @@ def _hparams(connection: Connection, board_id: str) -> dict[int, dict[str, Any]]
     mine = select(board_runs.c.run_id).where(board_runs.c.board_id == board_id)
     found: dict[int, dict[str, Any]] = {}
     for row in connection.execute(select(hparams).where(hparams.c.run_id.in_(mine))):
-        value = hparam_value(row.kind, row.number, row.text)
-        found.setdefault(row.run_id, {})[row.name] = value if _is_json(value) else row.text
+        found.setdefault(row.run_id, {})[row.name] = sendable(row)
     return found
-
-
-def _is_json(value: bool | int | float | str) -> bool:
-    """Whether it arrives as it was sent."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return not isinstance(value, int) or abs(value) < _EXACT

@@ -195,6 +195,14 @@ class Hub:
         if self.files.shipping is not None:
             self.files.shipping.reopen()
         self._indexer.connections_changed()
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._send_credentials)
+
+    def _send_credentials(self) -> None:
+        task = asyncio.create_task(self.conductor.connections_changed())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def run_started(self) -> None:
         """Somebody has started a run, or goes on with one. Any thread may say so."""

@@ -11,6 +11,7 @@ Nothing is polled: hosts tell of news in one stream each, and all limits share o
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from asyncio import FIRST_COMPLETED
@@ -19,6 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import orjson
 from sqlalchemy import Connection
 
 from tbhub.api.models import Event as News
@@ -290,7 +292,7 @@ class Keeper:
             return
         finally:
             placing.cancel()
-        entry.held = link.id
+        entry.held, entry.given = link.id, None
         if not entry.deleted:
             await self.apply(entry, lives.Placed(link.id))
 
@@ -305,8 +307,11 @@ class Keeper:
             told = await self.read(lambda c: payload(c, entry.id, self._credentials))
             if told is None or entry.life.host != link.id:
                 return
+            digest = _digest(told)
             entry.held = link.id
             entry.stale = False
+            if entry.life.state in READY and entry.given == digest:
+                return
             try:
                 state = await link.put(entry.id, told)
             except HostRefusedError as error:
@@ -315,10 +320,20 @@ class Keeper:
             except HostGoneError:
                 entry.stale = True
                 raise
+            entry.given = digest
         entry.seen_runs = sum("columns" in source for source in told["sources"])
+        entry.reported_runs = state["runs"]
         if entry.life.generation == generation and not entry.deleted:
             await self.apply(entry, lives.HostReady(state["has_data"]))
             await self.board_stands(link.id, entry.id, state)
+
+    async def check_payload(self, entry: Entry) -> None:
+        """Send a board to its host again if what the host should know of it has changed."""
+        if entry.life.state in READY and entry.given is not None:
+            told = await self.read(lambda c: payload(c, entry.id, self._credentials))
+            if told is not None and _digest(told) != entry.given:
+                entry.stale = True
+                self.poke(entry)
 
     async def _refused(self, entry: Entry, generation: int, why: str) -> None:
         if entry.deleted or entry.life.generation != generation:
@@ -374,7 +389,7 @@ class Keeper:
                 self.poke(entry)
         for entry in self.registry:
             if entry.life.host == host and entry.id not in boards:
-                entry.stale = True
+                entry.stale, entry.given = True, None
                 self.poke(entry)
 
     async def _take_back(self, host: str, board_id: str) -> None:
@@ -391,6 +406,10 @@ class Keeper:
         if entry is None or entry.life.host != host:
             return
         entry.is_loading = state["loading"] is not None
+        if entry.reported_runs != state["runs"]:
+            entry.reported_runs = state["runs"]
+            if entry.has_places:
+                self.publish(entry)
         if state["has_data"] and entry.life.state == State.WAITING:
             await self.apply(entry, lives.Data())
         fresh = [each for each in state["notices"] if each["id"] not in entry.told]
@@ -572,6 +591,10 @@ class Keeper:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _digest(told: dict[str, Any]) -> str:
+    return hashlib.sha256(orjson.dumps(told)).hexdigest()
 
 
 def _when(limit: tuple[float, Event]) -> float:

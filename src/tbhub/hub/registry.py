@@ -32,6 +32,9 @@ class Entry:
         held: The host that may have it; none when it has certainly been let go.
         stale: What its host has is not what it should have.
         seen_runs: How many runs its host was told of.
+        has_places: It is over paths or URIs, which are followed.
+        given: A digest of what its host was told last; none: that is not known.
+        reported_runs: How many runs its host has found; none before it has reported.
         record: What is known against it: crashes of the hosts that served it.
         resume_at: When it may be placed again after a crash, on the monotonic clock.
         is_loading: Its host has not read everything there is of its runs.
@@ -62,6 +65,9 @@ class Entry:
     stale: bool = False
     seen_runs: int = -1
     deleted: bool = False
+    has_places: bool = False
+    given: str | None = None
+    reported_runs: int | None = None
     record: Record = field(default_factory=Record)
     resume_at: float = 0.0
     is_loading: bool = False

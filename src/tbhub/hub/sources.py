@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ import orjson
 from sqlalchemy import Column, Connection, select
 
 from tbhub.api.models import BoardOptions, NewBoard
-from tbhub.api.problems import BadRequest
+from tbhub.api.problems import BadRequest, NotFound
 from tbhub.catalog.resolve import resolve
 from tbhub.catalog.selection import (
     ExperimentNumber,
@@ -30,9 +30,11 @@ from tbhub.catalog.selection import (
 from tbhub.catalog.selectors import SelectorError, parse
 from tbhub.database.rows import chunks
 from tbhub.database.tables import runs
+from tbhub.hub.board_access import may_open
 from tbhub.hub.name_templates import check_template
+from tbhub.hub.places import Visible, ids_below, open_places, spelled
 
-Visible = frozenset[int] | None
+_NO: frozenset[int] = frozenset()
 T = TypeVar("T", bound=Hashable)
 
 
@@ -160,25 +162,92 @@ def check_options(options: BoardOptions) -> None:
 def show(connection: Connection, asked: Asked, visible: Visible) -> Shown:
     """What is asked for, as far as it may be seen.
 
+    Places are shown whole, see `places`; a selector with a filter, an order or a limit names known
+    runs only.
+
     Raises:
         NotFound: Something that was named is not there, or may not be seen.
         Ambiguous: A name stands for several.
     """
-    main = parse(asked.selector)
-    parts = [resolve(connection, main, visible, asked.experiments, asked.trials)]
-    places = tuple(Location(uri, typed=uri) for uri in (*asked.uris, *asked.added_uris))
-    parts.append(resolve(connection, Selection(places), visible))
-    parts += [resolve(connection, parse(text), visible) for text in asked.added]
+    selections = [parse(asked.selector), *map(parse, asked.added)]
+    parts = [
+        resolve(connection, _without_places(each), visible, *named)
+        for each, named in zip(
+            selections,
+            ((asked.experiments, asked.trials), *[((), ())] * len(asked.added)),
+            strict=True,
+        )
+    ]
+    uris, below = open_places(connection, _places(asked, selections), visible)
     out, out_uris = frozenset(asked.removed), frozenset(asked.removed_uris)
-    run_ids = _union([part.run_ids for part in parts], out)
+    run_ids = _union([*(part.run_ids for part in parts), below], out)
     named = _union([part.experiments for part in parts])
     return Shown(
         run_ids,
-        _union([part.uris for part in parts], out_uris),
+        _union([uris], out_uris),
         _union([named], _emptied(connection, asked.removed, run_ids)),
         _union([part.trials for part in parts], out),
         _of_runs(connection, runs.c.workspace_id, run_ids),
     )
+
+
+def show_places(connection: Connection, asked: Asked, before: Shown, visible: Visible) -> Shown:
+    """What a board that does not follow shows now: places may be seen differently by now."""
+    selections = [parse(asked.selector), *map(parse, asked.added)]
+    uris, below = open_places(connection, _places(asked, selections), visible)
+    run_ids = _union([before.run_ids, below], frozenset(asked.removed))
+    return replace(
+        before,
+        run_ids=run_ids,
+        uris=_union([uris], frozenset(asked.removed_uris)),
+        workspaces=_of_runs(connection, runs.c.workspace_id, run_ids),
+    )
+
+
+def has_places(asked: Asked) -> bool:
+    """Return whether a board is over any place."""
+    return any(True for _ in _places(asked, [parse(asked.selector), *map(parse, asked.added)]))
+
+
+def _is_plain(selection: Selection) -> bool:
+    return selection.where is None and not selection.order and selection.limit is None
+
+
+def _without_places(selection: Selection) -> Selection:
+    if not _is_plain(selection):
+        return selection
+    others = (each for each in selection.terms if not isinstance(each, Location))
+    return replace(selection, terms=tuple(others))
+
+
+def _places(asked: Asked, selections: Iterable[Selection]) -> Iterator[Location]:
+    """The places that a board is over."""
+    for selection in selections:
+        if _is_plain(selection):
+            yield from (each for each in selection.terms if isinstance(each, Location))
+    for uri in (*asked.uris, *asked.added_uris):
+        yield Location(uri, typed=uri)
+
+
+def named_runs(connection: Connection, asked: Asked, visible: Visible) -> Shown:
+    """Return what is to be taken out: places, and every known run they and selectors name."""
+    selections = [parse(asked.selector)]
+    places = [each.uri for each in _places(asked, selections)]
+    others = replace(asked, uris=(), selector=str(_without_places(selections[0])))
+    found = show(connection, others, visible) if others != Asked() else Shown((), (), (), (), _NO)
+    below = ids_below(connection, places, visible)
+    if places and not below and not may_open(connection, visible, places):
+        raise NotFound(f"There is nothing at {places[0]}, or nothing you may see.")
+    uris = _union([map(spelled, places)])
+    return replace(found, run_ids=_union([found.run_ids, below]), uris=uris)
+
+
+def described(shown: Shown) -> str:
+    """Return what a board shows in a few words: "3 runs and 1 place"."""
+    runs, places = len(shown.run_ids), len(shown.uris)
+    texts = [f"{runs:,} run{'s' * (runs != 1)}"] if runs or not places else []
+    texts += [f"{places:,} place{'s' * (places != 1)}"] if places else []
+    return " and ".join(texts)
 
 
 def joined(shown: Shown, more: Shown) -> Shown:
@@ -205,13 +274,13 @@ def without(connection: Connection, shown: Shown, less: Shown) -> Shown:
     )
 
 
-def add(asked: Asked, more: Asked, found: Shown) -> Asked:
-    """With more added, which is now found to be so much."""
+def add(asked: Asked, more: Asked, found: Shown, below: Sequence[int] = ()) -> Asked:
+    """With more added, which is now found to be so much; `below` are the known runs of places."""
     return replace(
         asked,
         added=_union([asked.added, (more.selector,) if more.selector else ()]),
         added_uris=_union([asked.added_uris, more.uris]),
-        removed=_union([asked.removed], frozenset(found.run_ids)),
+        removed=_union([asked.removed], frozenset((*found.run_ids, *below))),
         removed_uris=_union([asked.removed_uris], frozenset(found.uris)),
     )
 

@@ -45,6 +45,8 @@ _COMING = (State.QUEUED, State.STARTING)
 _ASLEEP = (State.STOPPING, State.STOPPED)
 _PATIENCE = 8.0  # seconds a request waits for its board before it is told so
 _RETRY = (b"retry-after", b"1")
+_RETRY_PAUSE = 0.1
+_BODILESS = ("GET", "HEAD")
 
 
 class Route(Protocol):
@@ -157,16 +159,37 @@ class Visits:
         route: Route,
     ) -> Response | None:
         self._boards.note_request(route.board_id, 0)
-        try:
-            await self._proxy.forward(scope, receive, send, self._target(visit, route))
-        except HostGoneError as problem:
-            if not answers.wants_page(scope):
-                return answers.problem(problem, _RETRY)
-            page = pages.message_page(
-                self._chrome, route.name, say("page.board_silent"), again=True
-            )
-            return answers.html(503, page, _RETRY, framed=True)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _PATIENCE
+        while True:
+            try:
+                await self._proxy.forward(scope, receive, send, self._target(visit, route))
+                return None
+            except HostGoneError as problem:
+                left = deadline - loop.time()
+                # A body has been read, and cannot be sent again.
+                again = await self._replaced(visit, left) if scope["method"] in _BODILESS else None
+                if again is None:
+                    return self._silent(scope, route, problem)
+                route = again
+
+    async def _replaced(self, visit: _Visit, seconds: float) -> Route | None:
+        """Wait for a board whose process does not answer to be served again, perhaps by another."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                await asyncio.sleep(_RETRY_PAUSE)
+                route = self._boards.route(visit.short)
+                if route is not None and route.state in _COMING:
+                    route = await self._waited_for(visit, route)
+                if route is not None and route.state in _UP and route.address is not None:
+                    return route
         return None
+
+    def _silent(self, scope: Scope, route: Route, problem: HostGoneError) -> Response:
+        if not answers.wants_page(scope):
+            return answers.problem(problem, _RETRY)
+        page = pages.message_page(self._chrome, route.name, say("page.board_silent"), again=True)
+        return answers.html(503, page, _RETRY, framed=True)
 
     def _target(self, visit: _Visit, route: Route) -> Target:
         assert route.address is not None

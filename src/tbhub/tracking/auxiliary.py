@@ -60,8 +60,8 @@ def add_tensorboard(
             executor in its place is taken as one.
         timeout_secs: When the board ends, counted from this call; 0: never.
         args: Flags of TensorBoard's, as a mapping or as ``["--name=value"]``: ``window_title``,
-            ``samples_per_plugin``, ``logdir``; and how runs are shown: ``name_template``, ``group_by``,
-            ``hide_grouped``, ``samples``, ``follow``.
+            ``samples_per_plugin``, ``logdir``; and how runs are shown: ``name_template``,
+            ``group_by``, ``hide_grouped``, ``samples``, ``follow``.
         executor: XManager's ``Local(docker_options=…)``, ``Kubernetes()`` or
             ``Vertex(tensorboard=…)``: the board is served wherever the hub serves boards. Or the
             launcher that it must be, by name or as ``tbhub.launchers.Slurm()``: a hub that has
