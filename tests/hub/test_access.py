@@ -138,6 +138,12 @@ def kept(rest: str, body: Any = None) -> Make:
     return lambda world: (f"/api/v1/runs/{world.kept}{rest}", body)
 
 
+def an_upload(world: World) -> Made:
+    path = f"/api/v1/runs/{world.kept}/files/large?upload={next(numbers):032x}"
+    world.hub.json("PUT", f"{path}&offset=0", content=b"part")
+    return f"{path}&size=4", None
+
+
 def a_connection(workspace: str | None, rest: str = "") -> Make:
     def make(world: World) -> Made:
         # Nothing answers there: what is asked is who may.
@@ -276,6 +282,7 @@ MATRIX: dict[str, Row] = {
     "DELETE /api/v1/runs/{run}/files": (kept("/files?below=none"), TEAM_CHANGE),
     "GET /api/v1/runs/{run}/files/{path}": (kept("/files/console.log"), TEAM),
     "PUT /api/v1/runs/{run}/files/{path}": (kept("/files/a?whole=true", {}), TEAM_CHANGE),
+    "POST /api/v1/runs/{run}/files/{path}": (an_upload, TEAM_CHANGE),
     "DELETE /api/v1/runs/{run}/files/{path}": (kept("/files/a"), TEAM_CHANGE),
     "POST /api/v1/runs/found": (
         lambda world: (

@@ -166,7 +166,7 @@ def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
     with Progress(
         *columns, console=errors, transient=True, disable=not errors.is_terminal
     ) as progress:
-        task = progress.add_task(plain(spool.uri), total=before.bytes or None)
+        task = progress.add_task(plain(spool.uri), total=before.bytes, visible=bool(before.bytes))
         hub = None
         try:
             _ask_for(spool)

@@ -186,7 +186,7 @@ class Shipping:
         with sent.turn:
             publisher = sent.publisher or self._publisher(run)
             sent.publisher = publisher
-            left = publisher.publish(has_ended=True) if has_ended else publisher.advance()
+            left = publisher.publish() if has_ended else publisher.advance()
             if left.problem:
                 return self._failed(run, left.problem)
             self._worked(run)
@@ -224,6 +224,7 @@ class Shipping:
             store,
             f"{prefix}/{run}" if prefix else str(run),
             state=self._state(run),
+            include_unfinished=True,
         )
 
     def _failed(self, run: int, problem: str) -> float:

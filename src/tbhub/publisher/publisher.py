@@ -102,6 +102,7 @@ class Publisher:
         rank: int = 0,
         interval: float = 1.0,
         exclude: Sequence[str] = (),
+        include_unfinished: bool = False,
         older: Older | None = None,
         earlier: Collection[str] = (),
         late_attempt: int = 0,
@@ -116,6 +117,8 @@ class Publisher:
             rank: Of a process among those of a job: all but the first publish below ``rank<n>/``.
             interval: Seconds between two passes.
             exclude: Globs of files that are not published; see `tbhub.publisher.exclusion`.
+            include_unfinished: Publish files that are called like unfinished ones from the start,
+                not only when the program has ended.
             older: Files of the directory that are not sent: they were there before the run.
             earlier: Event files of earlier attempts in the directory: new ones come behind them.
             late_attempt: The attempt that wrote the files, if a newer attempt has begun since:
@@ -129,7 +132,7 @@ class Publisher:
         self._interval = interval
         self._exclude = tuple(exclude)
         self._older = older or Older()
-        self._has_ended = False
+        self._has_ended = include_unfinished
         self._throttle = process_throttle()
         self._bulk = BulkUploads(self._publish_bulk, self._wake_up)
         self._bulk_sent: dict[str, int] = {}  # bytes of uploads that are under way

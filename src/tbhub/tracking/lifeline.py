@@ -55,7 +55,7 @@ from tbhub.tracking.owed import (
     write_owed,
 )
 from tbhub.tracking.takeover import start_run
-from tbhub.tracking.upload_progress import UploadProgress, megabytes
+from tbhub.tracking.upload_progress import UploadProgress, in_bytes
 from tbhub.tracking.waiting import within
 
 PATIENCE = 5.0  # seconds a training waits for its hub at the beginning
@@ -576,7 +576,7 @@ class Lifeline:
         said = [f"cannot be published: {each}" for each in left.refused]
         if left_out := self._spool.left_out():
             files = "1 file" if len(left_out) == 1 else f"{len(left_out):,} files"
-            size = megabytes(sum(each.look.size for each in left_out))
+            size = in_bytes(sum(each.look.size for each in left_out))
             largest = left_out[0]
             said.append(
                 f"{files} ({size}) not published: {largest.path} ({largest.left_out})"

@@ -56,9 +56,9 @@ class UploadProgress:
 
     def _sentence(self, left: Backlog) -> str:
         rate = (self._total - left.bytes) / max(time.monotonic() - self._begun, 0.001)
-        text = f"uploading {_files(left.files)}, {megabytes(left.bytes)} left"
+        text = f"uploading {_files(left.files)}, {in_bytes(left.bytes)} left"
         if rate > 0:
-            text += f" at {megabytes(rate)}/s, about {left.bytes / rate:,.0f} s"
+            text += f" at {in_bytes(rate)}/s, about {left.bytes / rate:,.0f} s"
         return f"{text} ({left.problem})" if left.problem else text
 
     def __enter__(self) -> Self:
@@ -74,9 +74,12 @@ class UploadProgress:
             self._bar.stop()
 
 
-def megabytes(number: float) -> str:
-    """Return a number of bytes in words: ``12.5 MB``."""
-    return f"{number / 1e6:,.1f} MB" if number < 1e9 else f"{number / 1e9:,.2f} GB"
+def in_bytes(number: float) -> str:
+    """Return a number of bytes in words: ``850 bytes``, ``3.1 kB``, ``12.5 MB``."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            return f"{number / size:,.1f} {unit}"
+    return f"{number:,.0f} bytes"
 
 
 def _files(number: int) -> str:
