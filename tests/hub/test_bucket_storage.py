@@ -21,6 +21,7 @@ from tbhub.events.segments import group_segments
 from tbhub.hub.settings import Settings, SettingsError
 from tbhub.publisher.publisher import Backlog, Publisher
 from tbhub.storage.open import open_store
+from tbhub.storage.source import FileSource
 from tbhub.storage.store import Store
 
 __all__ = ["proxy", "seaweedfs"]
@@ -140,6 +141,23 @@ def test_files_go_on_to_the_bucket_and_can_be_gone_on_with(hub: HubProcess, buck
     assert set(bucket.files(run)) == {"console.log", ".hidden", "new.txt"}
     assert hub.json("DELETE", files)["deleted"] == 3
     assert bucket.files(run) == {}
+
+
+def test_large_files_go_on_to_the_bucket_in_parts(
+    hub: HubProcess, bucket: Bucket, tmp_path: Path
+) -> None:
+    run = start_run(hub)
+    known = {"url": hub.url, "token": hub.token, "attempt": "1"}
+    store, path = open_store(f"hub://runs/{run}", known)
+    file = tmp_path / "model.pt"
+    for content in (os.urandom(20 << 20), os.urandom(17 << 20)):
+        file.write_bytes(content)
+        with FileSource(file) as source:
+            store.put(f"{path}/checkpoint-1/model.pt", source)
+        finish(hub, run)
+        eventually(lambda: is_put_away(hub, run))
+        assert bucket.files(run) == {"checkpoint-1/model.pt": content}
+    store.close()
 
 
 def test_runs_are_deleted_with_their_files(hub: HubProcess, bucket: Bucket) -> None:

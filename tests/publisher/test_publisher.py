@@ -28,6 +28,7 @@ from tbhub.events.segments import group_segments
 from tbhub.publisher import publisher as engine
 from tbhub.publisher.publisher import Backlog, Publisher
 from tbhub.storage.local import LocalStore
+from tbhub.storage.source import FileSource
 from tbhub.storage.store import Store
 
 NAME = "events.out.tfevents.1.host"
@@ -236,6 +237,60 @@ def test_an_object_that_was_overwritten_late_is_mended(directory: Path) -> None:
     add(file, b"".join(RECORDS[300:600]))
     assert publishing.close() == Backlog()
     assert files_of(bucket, "p") == {NAME: file.read_bytes()}
+
+
+def test_large_file_rewritten_while_it_is_uploaded(directory: Path, tmp_path: Path) -> None:
+    file = directory / "last.ckpt"
+    seen = []
+
+    class Watching(LocalStore):
+        def put(self, path: str, data: bytes | FileSource) -> str:
+            if len(seen) < 3:  # its program rewrites it meanwhile
+                file.write_bytes(bytes([len(seen)]) * (5 << 20))
+            try:
+                return super().put(path, data)
+            finally:
+                there = tmp_path / "place" / path
+                seen.append(set(there.read_bytes()) if there.exists() else set())
+
+    file.write_bytes(b"x" * (5 << 20))
+    publishing = publisher(directory, Watching(tmp_path / "place"))
+    assert publishing.close(60) == Backlog()
+    assert seen == [set(), set(), set(), {2}]
+
+
+def test_metrics_pass_a_large_file(directory: Path, tmp_path: Path) -> None:
+    let_through = threading.Event()
+
+    class Slow(LocalStore):
+        def put(self, path: str, data: bytes | FileSource) -> str:
+            assert let_through.wait(60)
+            return super().put(path, data)
+
+    (directory / "model.pt").write_bytes(bytes(2 << 20))
+    place = tmp_path / "place" / "p"
+    publishing = publisher(directory, Slow(tmp_path / "place"))
+    for number in range(3):
+        add(directory / NAME, RECORDS[number])
+        assert publishing.publish() == Backlog(1, 2 << 20)
+        assert (place / NAME).read_bytes() == b"".join(RECORDS[: number + 1])
+    let_through.set()
+    assert publishing.close(60) == Backlog()
+    assert (place / "model.pt").stat().st_size == 2 << 20
+
+
+def test_unfinished_names_are_published_at_the_end(directory: Path, tmp_path: Path) -> None:
+    for name in (".model.pt.x1", "model.pt.tmp", "tmp.tmp/model.pt", "model.pt"):
+        add(directory / name, b"x")
+    publishing = publisher(directory, LocalStore(tmp_path / "place"))
+    assert publishing.publish() == Backlog()
+    place = tmp_path / "place" / "p"
+    assert local_files(place) == {"model.pt": b"x"}
+    (directory / "model.pt.tmp").unlink()
+    assert publishing.close(60) == Backlog()
+    assert local_files(place) == dict.fromkeys(
+        [".model.pt.x1", "tmp.tmp/model.pt", "model.pt"], b"x"
+    )
 
 
 def test_ranks_do_not_meet(directory: Path) -> None:

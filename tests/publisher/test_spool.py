@@ -93,6 +93,29 @@ def test_files_of_the_users_own_are_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "place/notes.txt").read_bytes() == b"mine"
 
 
+def test_only_what_is_published_as_it_is_now_is_deleted(tmp_path: Path) -> None:
+    spool = make_spool(str(tmp_path / "place"), exclude=["*.ckpt"])
+    published, changed, left_out = (
+        spool.directory / name for name in ("a.pt", "sub/b.pt", "sub/c.ckpt")
+    )
+    changed.parent.mkdir()
+    for file in (published, changed, left_out):
+        file.write_bytes(b"first")
+    assert publish_now(spool) == Backlog()
+    changed.write_bytes(b"second")
+    (spool.directory / "DONE").touch()
+    assert not remove_published(spool)
+    assert changed.read_bytes() == b"second"
+    assert (spool.directory / "DONE").exists()
+    assert publish_now(spool) == Backlog()
+    assert not remove_published(spool)
+    assert [file for file in spool.directory.rglob("*") if file.is_file()] == [left_out]
+    assert (tmp_path / "place/sub/b.pt").read_bytes() == b"second"
+    assert (tmp_path / "place/DONE").exists()
+    left_out.unlink()
+    assert remove_published(spool)
+
+
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     spool = make_spool(str(tmp_path / "place"))
     other = elsewhere(spool, "kept = spool.taken(); kept.__enter__()")
