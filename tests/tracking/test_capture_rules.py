@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tbhub.tracking.capture.capturer import Report
 from tbhub.tracking.capture.naming import Names
 from tbhub.tracking.capture.origins import (
     Evidence,
@@ -18,6 +19,7 @@ from tbhub.tracking.capture.origins import (
     parse_name,
 )
 from tbhub.tracking.capture.search import Search
+from tbhub.tracking.capture.summary import adopted_line, missing_line
 
 START = 1000.0
 
@@ -141,3 +143,20 @@ def test_of_temporary_directories_only_new_ones_are_searched(tmp_path: Path) -> 
     assert search.look(seconds=30) == [str(tmp_path / "new" / "a.tfevents")]
     assert not search.is_searched(str(tmp_path / "new"))
     search.close()
+
+
+def test_what_a_user_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    top = str(tmp_path / "runs" / "a")
+    report = Report({top: 2, f"{top}/sub": 1, "/far/b": 1})
+    assert adopted_line(report) == "adopted 4 event files from runs/a, /far/b"
+    assert adopted_line(Report()) == ""
+    assert missing_line(report, is_expected=True) == ""
+    assert "hint" in missing_line(Report(), is_expected=True)
+    assert missing_line(Report(), is_expected=False) == ""
+    missed = {str(tmp_path / name): "too old" for name in "abcde"} | {"/z": "no space"}
+    assert missing_line(Report(missed=missed, unused=[top]), is_expected=True) == (
+        "not adopted: /z (no space); not adopted: a, b, c and 2 more (too old); "
+        "no event files were written to runs/a, named by --logdir"
+    )
+    assert "was killed" in missing_line(None, is_expected=False)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tbhub.events.names import is_event_file
 from tbhub.tracking.capture.capturer import Report
+from tbhub.tracking.capture.naming import is_below
 from tbhub.tracking.capture.search import MAX_DIRECTORIES
 
 _MAX_LISTED = 3
@@ -20,7 +21,12 @@ def adopted_line(report: Report) -> str:
         return ""
     files = sum(report.adopted.values())
     what = "1 event file" if files == 1 else f"{files:,} event files"
-    return f"adopted {what} from {_listed([_short(each) for each in report.adopted])}"
+    tops = [
+        each
+        for each in report.adopted
+        if not any(other != each and is_below(each, other) for other in report.adopted)
+    ]
+    return f"adopted {what} from {_listed([_short(each) for each in tops])}"
 
 
 def missing_line(report: Report | None, is_expected: bool) -> str:
@@ -36,9 +42,9 @@ def missing_line(report: Report | None, is_expected: bool) -> str:
             "them was killed"
         )
     said = []
-    if report.missed:
-        missed = [f"{_short(path)} ({why})" for path, why in sorted(report.missed.items())]
-        said.append(f"not adopted: {_listed(missed)}")
+    for why in sorted(set(report.missed.values())):
+        paths = [_short(path) for path in sorted(report.missed) if report.missed[path] == why]
+        said.append(f"not adopted: {_listed(paths)} ({why})")
     if report.unused:
         unused = _listed([_short(each) for each in report.unused])
         said.append(f"no event files were written to {unused}, named by --logdir")
