@@ -17,7 +17,7 @@ import pytest
 import tbhub
 from support.hub import HubProcess, eventually
 from tbhub.publisher.spool import all_spools
-from tracking.test_command import known, python, run, start
+from tracking.test_command import TBHUB, known, python, run, start
 
 Begin = Callable[..., subprocess.Popen[str]]
 
@@ -223,6 +223,25 @@ def test_two_runs_in_one_directory_adopt_their_own(begin: Begin, elsewhere: Path
         assert "not adopted" not in said
         (spool,) = (elsewhere.parent / name).iterdir()
         assert steps_of(spool / "files") == {".": {name: [1, 2]}}
+
+
+def test_a_run_inside_a_run_has_its_own_files() -> None:
+    inner = [*TBHUB, "run", "--offline", "--name", "inner", *python(TORCH)]
+    offline("--name", "outer", "--", *inner)
+    runs = {json.loads(spool.owed.read_bytes())["new"]["name"]: spool for spool in all_spools()}
+    assert steps_of(runs["inner"].directory) == {".": {"loss": [0, 1, 2, 3, 4]}}
+    assert list(runs["outer"].directory.rglob("*tfevents*")) == []
+
+
+def test_files_are_adopted_into_a_directory_that_is_the_storage(
+    hub: HubProcess, tmp_path: Path
+) -> None:
+    done = run("run", "--storage", tmp_path / "logs", "--name", "a", *python(TENSORBOARDX))
+    assert "adopted 1 event file from runs/" in done.stderr
+    assert steps_of(tmp_path / "logs" / "default" / "default" / "a") == {
+        ".": {"loss": [0, 1, 2, 3, 4]}
+    }
+    eventually(lambda: known(hub)["metrics"].get("loss", {}).get("count") == 5)
 
 
 def test_older_files_are_not_adopted(begin: Begin) -> None:

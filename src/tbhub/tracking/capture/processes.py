@@ -64,7 +64,10 @@ class Processes:
             looks = self._looks.get(process, 0)
             if looks < _LOOKS or self._own[process]:
                 self._looks[process] = looks + 1
+                was_own = self._own.get(process, False)
                 self._own[process] = self._belongs(process)
+                if was_own and not self._own[process]:
+                    self._ever.discard(process)  # it has become a command of another run
         self._alive = found
         self._ever.update(self.own)
 
