@@ -46,7 +46,7 @@ with SummaryWriter(flush_secs=3600) as writer:
     while step < last:
         writer.add_scalar("loss", float(step), step)
         step += 1
-        if step % 7 == 0 or step == last:
+        if step % 7 == 0 or step % 50 == 0 or step == last:  # flushed before it is in a checkpoint
             writer.flush()
             os.write(journal, b"flushed %d\\n" % step)
         if step % 50 == 0:
