@@ -18,7 +18,7 @@ KUBERNETES ?= build/kubernetes
 # What builds the image.
 ENGINE ?= $(shell command -v docker || command -v podman || echo docker)
 
-.PHONY: up test web check bench fuzz native-test test-kubernetes image constraints format clean help
+.PHONY: up test web check bench preemption fuzz native-test test-kubernetes image constraints format clean help
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ check: $(VENV)/.dev build/.web ## every gate: format, lint, types, layers
 
 bench: $(VENV)/.dev ## compare with the peers; writes docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
+
+preemption: $(VENV)/.dev ## kill and resume trainings, 50 times in each of four ways
+	@$(BIN)/python -m benchmarks.preemption --times 50
 
 fuzz: build/fuzz/.built ## fuzz the kernel for FUZZ_SECONDS per target
 	@scripts/fuzz $(FUZZ_SECONDS)
