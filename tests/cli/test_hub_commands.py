@@ -702,7 +702,7 @@ def test_deleting_names_what_goes(up: Up) -> None:
                 up.done(*words, "--files", "--dry-run"),
                 up.failed(2, *words, "--files"),
             ):
-                assert f"runs: {newest['name']} ({newest['path']}), " in said
+                assert f"runs: {newest['name']} (#{newest['id']}), " in said
                 assert re.search(r"no event files: .*/model\.ckpt, .* and 2 more$", said, re.M)
                 assert said.count(" and 2 more\n") == 2
             assert "model.ckpt" not in up.done(*words, "--dry-run")

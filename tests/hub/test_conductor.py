@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from sqlalchemy import Table
 
 from support.conducted import (
     ADMIN,
@@ -35,7 +36,7 @@ from tbhub.api.problems import (
     TensorboardLimitExceeded,
 )
 from tbhub.database.engine import Database, open_database
-from tbhub.database.tables import boards, users, workspaces
+from tbhub.database.tables import boards, runs, users, workspaces
 from tbhub.hub.doctor import examine
 from tbhub.hub.host_link import HostGoneError
 from tbhub.launchers.base import Details, Exited, LaunchError, Status
@@ -83,7 +84,7 @@ async def test_two_experiments_in_one_board_and_its_end(database: Database, tmp_
         board = await hub.create(ADMIN, experiments=[1, 2])
         assert board.state == State.RUNNING
         assert board.url == f"https://hub.example/base/boards/{board.id[:8]}/"
-        assert await hub.names(board.id) == ["one/a", "one/b", "two/c"]
+        assert await hub.names(board.id) == ["a", "b", "c"]
         (listed,) = (await hub.conductor.list(ADMIN)).boards
         assert (listed.experiments, listed.trials, listed.runs) == ([1, 2], [], 3)
         for _ in range(2):
@@ -103,10 +104,10 @@ async def test_trials_of_two_experiments_and_an_experiment_with_its_own_trial(
     runs = two_experiments(database, tmp_path)
     async with Conducted(database, tmp_path) as hub:
         board = await hub.create(ADMIN, trials=[runs["b"], runs["c"]])
-        assert await hub.names(board.id) == ["one/b", "two/c"]
+        assert await hub.names(board.id) == ["b", "c"]
         assert (board.experiments, board.trials) == ([], [runs["b"], runs["c"]])
         union = await hub.create(ADMIN, experiments=[1], trials=[runs["a"], runs["c"]])
-        assert await hub.names(union.id) == ["one/a", "one/b", "two/c"]
+        assert await hub.names(union.id) == ["a", "b", "c"]
         assert (union.experiments, union.trials) == ([1], [runs["c"]])
 
 
@@ -118,7 +119,7 @@ async def test_names_and_templates(sqlite: Database, tmp_path: Path) -> None:
     b = catalog.run(log(tmp_path / "2", 1), "e", "ws2", name="a", hparams={"lr": float("nan")})
     async with Conducted(sqlite, tmp_path) as hub:
         board = await hub.create(ADMIN, trials=[a, b])
-        assert await hub.names(board.id) == ["e/a", "ws2/e/a"]
+        assert await hub.names(board.id) == ["a", "ws2/a"]
         options = BoardOptions(template="{workspace}_{run}_{experiment}_{id}_lr={hparams.lr}")
         await hub.conductor.change(ADMIN, board.id, BoardChange(options=options))
         await hub.shows(board.id, ["default_a_e_1_lr=.01", "ws2_a_e_2_lr=nan"])
@@ -126,6 +127,40 @@ async def test_names_and_templates(sqlite: Database, tmp_path: Path) -> None:
             await hub.create(ADMIN, trials=[a], options={"template": "{"})
         with pytest.raises(BadRequest):
             await hub.create(ADMIN, trials=[a], options={"group_by": ",,"})
+
+
+@running
+async def test_templates_know_every_column_and_have_defaults(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    catalog = Catalog(sqlite)
+    ada = catalog.user("ada", default="member")
+    a = catalog.run(log(tmp_path / "1", 1), "e", name="a")
+    with sqlite.begin() as connection:
+        values = {"owner_id": ada.user_id, "machine": "node7", "created": 86400.0}
+        connection.execute(runs.update().where(runs.c.id == a), values)
+
+    def set_default(table: Table, template: str | None) -> None:
+        with sqlite.begin() as connection:
+            connection.execute(table.update(), {"name_template": template})
+
+    async with Conducted(sqlite, tmp_path, name_template="hub {run}") as hub:
+        options = {"template": "{owner} {status} {machine} {created} {attempt}"}
+        board = await hub.create(ADMIN, trials=[a], options=options)
+        assert await hub.names(board.id) == ["ada running node7 1970-01-02T00:00 1"]
+        expected = {"hub": "hub a", "workspace": "ws a", "user": "mine a"}
+        found = {}
+        for kind, table, template in (
+            ("hub", users, None),
+            ("workspace", workspaces, "ws {run}"),
+            ("user", users, "mine {run}"),
+        ):
+            set_default(table, template)
+            board = await hub.create(ADMIN, trials=[a])
+            found[kind] = (await hub.names(board.id))[0]
+        assert found == expected
+        board = await hub.create(ADMIN, trials=[a], options={"template": "{run}!"})
+        assert await hub.names(board.id) == ["a!"]  # what is given counts before all defaults
 
 
 @running
@@ -189,12 +224,12 @@ async def test_runs_are_added_and_taken_out(database: Database, tmp_path: Path) 
         board = await hub.create(ADMIN, runs="exp:one")
         more = await hub.conductor.add_runs(ADMIN, board.id, BoardRuns(runs="c"))
         assert (more.runs, more.trials) == (3, [runs["c"]])
-        assert await hub.names(board.id) == ["one/a", "one/b", "two/c"]
+        assert await hub.names(board.id) == ["a", "b", "c"]
         less = await hub.conductor.remove_runs(ADMIN, board.id, BoardRuns(runs="a c"))
         assert (less.runs, less.trials) == (1, [])
-        assert await hub.names(board.id) == ["one/b"]
+        assert await hub.names(board.id) == ["b"]
         await hub.conductor.add_runs(ADMIN, board.id, BoardRuns(runs="exp:one"))
-        assert await hub.names(board.id) == ["one/a", "one/b"]
+        assert await hub.names(board.id) == ["a", "b"]
         await hub.conductor.remove_runs(ADMIN, board.id, BoardRuns(runs="c"))
         texts = [line.text for line in (await hub.conductor.logs(ADMIN, board.id)).lines]
         assert [text for text in texts if "run" in text and ("added" in text or "out" in text)] == [
@@ -234,7 +269,7 @@ async def test_a_deleted_run_leaves_the_boards_it_was_in(sqlite: Database, tmp_p
         with sqlite.begin() as connection:
             connection.exec_driver_sql(f"DELETE FROM runs WHERE id = {runs['a']}")
         hub.conductor.runs_changed([runs["a"]])
-        await hub.shows(board.id, ["one/b"])
+        await hub.shows(board.id, ["b"])
 
 
 # ------------------------------------------------------------------------------- waiting and ends
@@ -283,7 +318,7 @@ async def test_an_idle_board_stops_and_wakes_when_visited(sqlite: Database, tmp_
         assert (await hub.conductor.get(ADMIN, used.id)).requests > 1
         route = await hub.conductor.wake(board.id[:8])
         assert route.is_ready
-        assert await hub.names(board.id) == ["one/a"]
+        assert await hub.names(board.id) == ["a"]
 
 
 @running
@@ -323,7 +358,7 @@ async def test_stop_start_restart_delete(sqlite: Database, tmp_path: Path) -> No
             await asyncio.gather(stopping, hub.conductor.start_board(ADMIN, board.id))
         await hub.conductor.start_board(ADMIN, board.id)
         await hub.until(board.id, State.RUNNING)
-        assert await hub.names(board.id) == ["one/a"]
+        assert await hub.names(board.id) == ["a"]
         await hub.conductor.restart(ADMIN, board.id)
         await hub.until(board.id, State.RUNNING)
         await hub.conductor.delete(ADMIN, board.id)
@@ -392,11 +427,11 @@ async def test_a_hub_that_comes_back_finds_everything(database: Database, tmp_pa
     async with Conducted(database, tmp_path) as second:
         found = second.conductor.route(live.id)
         assert found == route  # at once, before the host has been heard
-        assert await second.names(live.id) == ["one/a"]
+        assert await second.names(live.id) == ["a"]
         again = await second.conductor.get(ADMIN, ended.id)
         assert (again.state, again.reason) == (State.TERMINATED, Reason.USER_KILLED)
         await second.until(queued.id, State.RUNNING)
-        assert await second.names(queued.id) == ["two/c"]
+        assert await second.names(queued.id) == ["c"]
 
 
 _UNFINISHED = {
@@ -473,7 +508,7 @@ async def test_boards_of_a_killed_host_restart_by_themselves(
                 await asyncio.sleep(0.01)
         assert (again.host, again.url, again.deadline) == ("local-2", board.url, board.deadline)
         assert (again.reason, again.message) == (None, "")
-        assert await hub.names(board.id) == ["one/a"]
+        assert await hub.names(board.id) == ["a"]
         assert (await hub.conductor.get(ADMIN, stopped.id)).reason == Reason.USER_STOPPED
         said = [each.text for each in (await hub.conductor.logs(ADMIN, board.id)).lines]
         assert (
@@ -514,7 +549,7 @@ async def test_only_the_board_that_takes_its_process_down_fails(
         # Two crashes of the shared process, then three alone.
         assert [good.name in each for each in hosts] == [True, True, False, False, False]
         assert (await hub.until(good.id, State.RUNNING)).host not in hosts[-1]
-        assert await hub.names(good.id) == ["one/a"]
+        assert await hub.names(good.id) == ["a"]
         await hub.conductor.start_board(ADMIN, bad.id)  # by hand it starts again, still alone
         again = await hub.until(bad.id, State.RUNNING)
         assert again.host != (await hub.conductor.get(ADMIN, good.id)).host
@@ -636,7 +671,7 @@ async def test_a_board_of_the_same_sources_is_used_again(sqlite: Database, tmp_p
         again = await hub.create(ADMIN, runs="exp:one", reuse=True)
         assert again.id == board.id
         await hub.until(board.id, State.RUNNING)
-        assert await hub.names(board.id) == ["one/a", "one/b", "one/c"]
+        assert await hub.names(board.id) == ["a", "b", "c"]
 
 
 @running

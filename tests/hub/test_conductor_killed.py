@@ -62,7 +62,7 @@ async def test_acknowledged_boards_are_there_after_kill_9(
     async with Conducted(database, tmp_path, max_boards_per_user=0) as hub:
         for board_id in acknowledged:
             await hub.until(board_id, State.RUNNING)
-            assert await hub.names(board_id) == ["exp/a"]
+            assert await hub.names(board_id) == ["a"]
         found = (await hub.conductor.list(ADMIN, limit=10_000)).boards
         assert {board.id for board in found} >= set(acknowledged)
         for board in found:  # also those that were committed and not yet answered

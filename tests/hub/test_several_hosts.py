@@ -80,9 +80,7 @@ async def test_boards_of_a_dead_host_go_to_the_others(database: Database, tmp_pa
         after = {each: await hub.until(each, State.RUNNING) for each in before}
         for board in after.values():
             assert board.url == before[board.id].url
-            assert await hub.names(board.id) == [
-                f"exp{made.index(board.id)}/a{made.index(board.id)}"
-            ]
+            assert await hub.names(board.id) == [f"a{made.index(board.id)}"]
             stayed = before[board.id].host != dead
             assert (board.host == before[board.id].host) == stayed
         await three_hosts(hub)  # another has taken its place
@@ -262,7 +260,7 @@ async def test_the_only_host_is_drained_when_another_is_there(
         async with asyncio.timeout(PATIENCE):
             while (await hub.until(board.id, State.RUNNING)).host == "local-1":
                 await asyncio.sleep(0.02)
-        assert await hub.names(board.id) == ["exp/a"]
+        assert await hub.names(board.id) == ["a"]
         log_lines = await hub.conductor.logs(ADMIN, board.id)
         assert "host local-1 is drained; another host will be chosen" in [
             each.text for each in log_lines.lines
@@ -285,7 +283,7 @@ async def test_a_hub_that_is_killed_while_it_drains_goes_on(
             await asyncio.sleep(0.02)
         while "local-1" in [each.id for each in second.conductor.hosts()]:
             await asyncio.sleep(0.02)
-        assert await second.names(board.id) == ["exp/a"]
+        assert await second.names(board.id) == ["a"]
 
 
 def test_whoever_looks_at_a_board_does_not_see_it_move(tmp_path: Path) -> None:

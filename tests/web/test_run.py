@@ -144,7 +144,7 @@ def test_boards_that_show_it_are_named_however_they_were_chosen(
     (run,) = hub.json("GET", "/api/v1/runs?select=where+path~trial021")["runs"]
     (other,) = hub.json("GET", "/api/v1/runs?select=where+path~trial022")["runs"]
     with_it = hub.create_board(runs="where path~trial021", name="by a query")
-    hub.create_board(runs=f"run{other['id']}", name="of another run")
+    hub.create_board(runs=f"trial:{other['id']}", name="of another run")
     found = hub.json("GET", f"/api/v1/boards?run={run['id']}")
     assert [board["id"] for board in found["boards"]] == [with_it["id"]]
     page = go(f"/runs/{run['id']}")

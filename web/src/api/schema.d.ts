@@ -1129,7 +1129,7 @@ export interface paths {
         head?: never;
         /**
          * Change User
-         * @description Changes a user. Everybody may change their own password and address.
+         * @description Changes a user. Everybody may change their own password, address and template.
          */
         patch: operations["change_user_api_v1_users__name__patch"];
         trace?: never;
@@ -1197,7 +1197,7 @@ export interface paths {
         head?: never;
         /**
          * Change Workspace
-         * @description Changes a workspace's note; its quota is for the hub's admins.
+         * @description Changes a workspace's note or template; its quota is for the hub's admins.
          */
         patch: operations["change_workspace_api_v1_workspaces__name__patch"];
         trace?: never;
@@ -2759,6 +2759,8 @@ export interface components {
             max_boards?: number | null;
             /** Name */
             name: string;
+            /** Name Template */
+            name_template?: string | null;
             /**
              * Role
              * @enum {string}
@@ -2773,6 +2775,8 @@ export interface components {
             email?: string | null;
             /** Max Boards */
             max_boards?: number | null;
+            /** Name Template */
+            name_template?: string | null;
             /** Password */
             password?: string | null;
             /** Role */
@@ -2796,6 +2800,8 @@ export interface components {
             max_boards?: number | null;
             /** Name */
             name: string;
+            /** Name Template */
+            name_template?: string | null;
             /**
              * Note
              * @default
@@ -2813,6 +2819,8 @@ export interface components {
         WorkspaceChange: {
             /** Max Boards */
             max_boards?: number | null;
+            /** Name Template */
+            name_template?: string | null;
             /** Note */
             note?: string | null;
         };
