@@ -36,7 +36,12 @@ if TYPE_CHECKING:
         TooManyRequests,
         Unavailable,
     )
-    from tbhub.client.errors import HubUnreachable, UnexpectedStatusException, WaitTimeout
+    from tbhub.client.errors import (
+        HubUnreachable,
+        SourceUnreadable,
+        UnexpectedStatusException,
+        WaitTimeout,
+    )
     from tbhub.client.hub import AsyncHub, Hub
     from tbhub.client.tensorboard import AsyncTensorBoard, TensorBoard
     from tbhub.errors import NoEventsError, TbhubError, TbhubWarning, WriteError
@@ -71,6 +76,7 @@ _HOMES = {
     "AsyncHub": "tbhub.client.hub",
     "HubUnreachable": "tbhub.client.errors",
     "WaitTimeout": "tbhub.client.errors",
+    "SourceUnreadable": "tbhub.client.errors",
     "UnexpectedStatusException": "tbhub.client.errors",
     "Problem": "tbhub.api.problems",
     "BadRequest": "tbhub.api.problems",
@@ -112,6 +118,7 @@ __all__ = [
     "Run",
     "RunData",
     "ScalarSeries",
+    "SourceUnreadable",
     "SummaryWriter",
     "TbhubError",
     "TbhubWarning",

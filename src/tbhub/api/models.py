@@ -705,7 +705,8 @@ class Board(_Model):
     state: State
     reason: Reason | None = None
     exit_code: int | None = None
-    message: str = ""
+    message: str = ""  # how it ended; of a live board: what it waits for, or why it restarts
+    problem: str = ""  # why what it was asked to show cannot be read, with the command that helps
     selector: str
     follow: bool = False
     experiments: list[int] = []

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tbhub.series.group import GroupBy
 
 _SHOWN_NOTICES = 20
+_SHOWN_TROUBLES = 5
+_CHECKED_SOURCES = 1000
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,20 @@ class Notice:
 
     id: str
     text: str
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A source of which nothing can be shown.
+
+    Attributes:
+        problem: Why it cannot be read; empty for a path that does not exist, and may yet.
+        place: It was named itself, and is not a run of the catalog.
+    """
+
+    path: str
+    problem: str = ""
+    place: bool = True
 
 
 class ShownRun(Protocol):
@@ -505,6 +521,21 @@ class Board:
         return found
 
     # --- what whoever looks should know
+
+    def roots(self) -> list[tuple[Source, Root | None]]:
+        """Return the sources and what is followed for each."""
+        return [(each.source, each.root) for each in list(self._sources)]
+
+    def troubles(self) -> list[Trouble]:
+        """Return the sources that are missing or cannot be read as a whole; the first few."""
+        found: list[Trouble] = []
+        for source, root in self.roots()[:_CHECKED_SOURCES]:
+            if root is None or root.runs or len(found) >= _SHOWN_TROUBLES:
+                continue
+            problem = root.problems.get(root.path, "")
+            if problem or root.is_missing:
+                found.append(Trouble(_text(source.path), problem, "run" not in source.columns))
+        return found
 
     def notices(self) -> list[Notice]:
         """What was skipped, cannot be read or is missing."""

@@ -3,6 +3,7 @@
     PUT    /control/boards/<id>   {"sources": […], "options": {…}} → how it stands
     GET    /control/boards/<id>   → how it stands
     DELETE /control/boards/<id>
+    GET    /control/checks[/<id>] → whether TensorBoard works here, and what is seen of the sources
     GET    /control/events        server-sent: {"boards": [ids]}, then {"board", "state"} for each,
                                   and again whenever one stands differently
     GET    /control/health
@@ -28,7 +29,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -39,7 +40,9 @@ from tbhub.boards.board import Board, BoardOptions, KnownRun, Source
 from tbhub.boards.handover import Handovers
 from tbhub.boards.host import Host
 from tbhub.boards.live import state_of
+from tbhub.boards.readiness import NotReadyError, check_board, describe_tensorboard
 from tbhub.boards.series_requests import SeriesRequests
+from tbhub.boards.source_check import check_sources
 from tbhub.boards.wsgi import Headers, Receive, Response, Scope, Send, read_body
 
 _MAX_BODY = 256 << 20
@@ -149,6 +152,10 @@ class Control:
                 return await self._get(board_id)
             case "DELETE", "boards", True:
                 return await self._delete(board_id)
+            case "GET", "checks", True:
+                return await self._check(board_id)
+            case "GET", "checks", False:
+                return _json(200, await self._describe())
             case "GET", "health", False:
                 return _json(200, self._health())
             case "POST", "shutdown", False:
@@ -156,6 +163,18 @@ class Control:
                 return _json(200, {})
             case _:
                 return _json(404, {"error": "no such request"})
+
+    async def _check(self, board_id: str) -> Response:
+        watched = self._watched.get(board_id)
+        if watched is None:
+            return _json(404, {"error": "no such board"})
+        found = await self._describe()
+        found["sources"] = await self._in_thread(check_sources, watched.board)
+        return _json(200, found)
+
+    async def _describe(self) -> dict[str, Any]:
+        """Return what runs here, for `tbhub doctor`."""
+        return {**self._health(), "tensorboard": await describe_tensorboard(self._host)}
 
     def _health(self) -> dict[str, Any]:
         from importlib.metadata import version
@@ -192,6 +211,11 @@ class Control:
                 await asyncio.wait({watched.adding})
             if watched is None or watched.board.options != options:
                 watched = await self._replace(board_id, options)
+                try:
+                    await check_board(self._host, board_id)
+                except NotReadyError as error:
+                    await self._remove(board_id)
+                    return _json(422, {"error": str(error)})
             await self._show(board_id, watched, sources)
             return _json(200, await self._look(watched))
 
@@ -368,6 +392,7 @@ def board_state(board: Board) -> dict[str, Any]:
         "has_data": board.has_data,
         "notices": state["notices"],
         "traffic": state["traffic"],
+        "troubles": [asdict(each) for each in board.troubles()],
     }
 
 

@@ -12,6 +12,7 @@ once; TensorBoard's application is imported behind it, while the browser is busy
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import threading
 from collections.abc import Callable
@@ -70,17 +71,44 @@ class Host:
 
     def _import(self) -> Future[Application]:
         """Begins to import TensorBoard's application, once, when somebody looks at a board."""
+        future = self._application  # another one takes its place when the import fails
         if self._importing.acquire(blocking=False):
             threading.Thread(target=self._do_import, name="tbhub-import", daemon=True).start()
-        return self._application
+        return future
 
     def _do_import(self) -> None:
+        importlib.invalidate_caches()  # after a failure it may have been repaired
         try:
             from tbhub.boards.application import Application
 
             self._application.set_result(Application(self, self._fragments))
         except BaseException as error:
-            self._application.set_exception(error)
+            failed, self._application = self._application, Future()
+            self._importing.release()
+            failed.set_exception(error)
+
+    async def ask(self, board_id: str, path: str) -> tuple[int, bytes]:
+        """Ask a board what its page would ask; return the status and the body of the answer."""
+        status, body = 500, b""
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Message) -> None:
+            nonlocal status, body
+            status = message.get("status", status)
+            body += message.get("body", b"")
+
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "GET",
+            "path": f"{self._prefix}/b/{board_id}/{path}",
+            "query_string": b"",
+            "headers": [],
+        }
+        await self(scope, receive, send)
+        return status, body
 
     # --- boards
 

@@ -39,10 +39,12 @@ def doctor(
 ) -> None:
     """Look for what is wrong: with the connection to the hub, with the hub, with boards.
 
-    - `tbhub doctor` looks at the connection and the hub
+    - `tbhub doctor` looks at the connection and the hub, and asks the processes that serve boards
+      whether TensorBoard works there
     - `tbhub doctor rarely-cute-otter` says why that board is empty, stale or slow: files that are
       missing or may not be read, logs that are not flushed, steps that go back, damaged records,
-      clocks that differ
+      clocks that differ; its backend is asked what it sees of each path and which credentials it
+      uses
 
     Exits with 1 when something is wrong: after an error (✗), and where records are damaged. Other
     warnings (!) may pass by themselves.
@@ -53,6 +55,7 @@ def doctor(
     with Hub() as hub:
         found += _connection(hub)
         if found[-1].level != "error":
+            found += _hosts(hub)
             for board in boards or ():
                 found += hub.doctor(find(hub, board).id).findings
     if as_json:
@@ -64,6 +67,16 @@ def doctor(
                 print(f"    {plain(each.advice)}")
     if any(each.level == "error" or each.subject == _LOST_DATA for each in found):
         raise typer.Exit(1)
+
+
+def _hosts(hub: Hub) -> list[Finding]:
+    """What the hosts say of themselves; nothing for users who are not admins."""
+    from tbhub.api.problems import Forbidden
+
+    try:
+        return list(hub.hosts_doctor().findings)
+    except Forbidden:
+        return []
 
 
 def _connection(hub: Hub) -> Iterator[Finding]:

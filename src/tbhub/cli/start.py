@@ -118,6 +118,12 @@ def start(
     timeout: Annotated[
         str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")
     ] = "60",
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict/--no-strict", help="Fail where something to show cannot be read, or warn."
+        ),
+    ] = True,
 ) -> None:
     """Start a TensorBoard over any mix of experiments and runs.
 
@@ -134,7 +140,8 @@ def start(
     `2h`, `3d`.
 
     Exits with 3 when a run is not found, 6 when you may not have more boards, 7 when it was not up
-    in time (it may still come up).
+    in time (it may still come up), 1 when a bucket or path cannot be read. The board stays then,
+    and shows its runs as soon as they can be read.
     """
     from tbhub.api.models import BoardOptions, NewBoard
     from tbhub.client.calls import build
@@ -175,6 +182,7 @@ def start(
             print(f"Scheduling TensorBoard ({plain(board.name)}) (id: {board.id})…", flush=True)
         if wait if wait is not None else not detach:
             board = _wait(hub, board, patience, silent=detach)
+            _check(board, strict=strict)
         if detach:
             return
         print(f"TensorBoard is running at: {board.url}", flush=True)
@@ -218,6 +226,7 @@ def _tell_if_other(board: Board, new: NewBoard) -> None:
 
 def _wait(hub: Hub, board: Board, patience: float, *, silent: bool) -> Board:
     """The board when it is up; what happens until then is told as it happens."""
+    from tbhub.api.models import State
     from tbhub.client.errors import UnexpectedStatusException, WaitTimeout
     from tbhub.client.tensorboard import ENDED, UP, ending
 
@@ -227,11 +236,13 @@ def _wait(hub: Hub, board: Board, patience: float, *, silent: bool) -> Board:
     while True:
         if telling:
             telling.tell()
-        if board.state in UP:
+        if board.state in UP and (board.state == State.RUNNING or board.message):
             return board
         if board.state in ENDED:
             raise UnexpectedStatusException(ending(board), board.state)
         left = end - time.monotonic()
+        if left <= 0 and board.state in UP:
+            return board
         if left <= 0:
             raise WaitTimeout(
                 f"TensorBoard ({board.name}) is {board.state} after {patience:g} s; it may still "
@@ -240,6 +251,22 @@ def _wait(hub: Hub, board: Board, patience: float, *, silent: bool) -> Board:
         time.sleep(min(pause, left))
         pause = min(pause * 1.5, _LONGEST_PAUSE)
         board = hub.board(board.id)
+
+
+def _check(board: Board, *, strict: bool) -> None:
+    """Tell what a board waits for; fail where that cannot be read."""
+    from tbhub.client.errors import SourceUnreadable
+    from tbhub.client.tensorboard import check_readable
+
+    try:
+        check_readable(board, strict=True)
+    except SourceUnreadable as error:
+        if strict:
+            raise
+        print(f"tbhub: warning: {plain(error.message)}", file=sys.stderr)
+    else:
+        if board.message:
+            print(f"TensorBoard ({plain(board.name)}): {plain(board.message)}", file=sys.stderr)
 
 
 class _Telling:

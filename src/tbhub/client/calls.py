@@ -417,6 +417,11 @@ def config(board: str) -> Call[Config]:
     return _get(Config, "boards", board, "config")
 
 
+def hosts_doctor() -> Call[models.Findings]:
+    """Whether the hosts can serve boards; for admins."""
+    return _get(models.Findings, "doctor")
+
+
 def doctor(board: str) -> Call[models.Findings]:
     """Why a board is empty, stale or slow."""
     return _get(models.Findings, "boards", board, "doctor")

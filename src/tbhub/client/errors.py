@@ -25,3 +25,17 @@ class UnexpectedStatusException(TbhubError):  # noqa: N818 - the name users of P
         super().__init__(message)
         self.message = message
         self.status = status
+
+
+class SourceUnreadable(TbhubError):  # noqa: N818 - goes by what went wrong
+    """What a board was asked to show cannot be read. The board stays and tries again.
+
+    Args:
+        message: What cannot be read, why, and the command that would help.
+        board_id: The board.
+    """
+
+    def __init__(self, message: str, board_id: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.board_id = board_id

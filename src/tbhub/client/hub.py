@@ -97,6 +97,7 @@ class Methods:
     logs = asking(calls.logs)
     config = asking(calls.config)
     doctor = asking(calls.doctor)
+    hosts_doctor = asking(calls.hosts_doctor)
     shares = asking(calls.shares)
     share = asking(calls.share)
     revoke_share = asking(calls.revoke_share)

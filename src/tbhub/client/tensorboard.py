@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 import os
 import time
+import warnings
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -29,7 +30,7 @@ from tbhub.api.models import (
 )
 from tbhub.client import calls
 from tbhub.client.board_status import BoardStatus
-from tbhub.client.errors import UnexpectedStatusException, WaitTimeout
+from tbhub.client.errors import SourceUnreadable, UnexpectedStatusException, WaitTimeout
 from tbhub.client.find import every_board, find_board
 from tbhub.client.hub import AsyncHub, Hub
 from tbhub.client.replies import Lost, Reply, read
@@ -114,6 +115,7 @@ def _create(
     samples: int | None = None,
     requests_per_minute: int | None = None,
     launcher: str | None = None,
+    strict: bool = True,
     hub: Hub | AsyncHub | None = None,
 ) -> Steps[Board]:
     """Makes a board over runs named in any of these ways; together they are the union.
@@ -148,6 +150,8 @@ def _create(
         requests_per_minute: How often the stores of its runs may be asked; where that is used up
             they are listed more seldom, and new points come later.
         launcher: What the hub must serve boards by: ``"slurm"``; without it whatever it does.
+        strict: With `wait`, raise where something that the board is to show cannot be read; if
+            False, warn. A path that does not exist yet is waited for.
         hub: The hub to ask; without one: see `Hub`.
 
     Raises:
@@ -158,6 +162,8 @@ def _create(
         WaitTimeout: It was not up in time; it is there and may still come up. With the last
             warnings of its log.
         UnexpectedStatusException: It has failed, with the reason.
+        SourceUnreadable: A bucket or path cannot be read: why, and what would help. The board
+            stays, and shows its runs as soon as they can be read.
     """
     if key is None and source_id is not None:
         key = f"{source_type or 'source'}:{source_id}"
@@ -185,6 +191,8 @@ def _create(
     board = yield from ask(calls.create_board(new))
     if wait:
         board = yield from wait_until_up(board, timeout)
+        board = yield from wait_until_looked(board, timeout)
+        check_readable(board, strict=strict)
     return board
 
 
@@ -251,7 +259,7 @@ class _Board:
 
     @property
     def message(self) -> str:
-        """How it ended, in a sentence."""
+        """What it waits for or how it ended, in a sentence."""
         return self._board.message
 
     @property
@@ -452,6 +460,36 @@ def wait_until_up(board: Board, timeout: float | None, *, data: bool = False) ->
         pause = min(pause * 1.5, _LONGEST_PAUSE)
         board = yield from ask(calls.board(board.id))
     return board
+
+
+def wait_until_looked(board: Board, timeout: float | None) -> Steps[Board]:
+    """Wait until a board that is up has looked for data once: `message` says what it waits for."""
+    end = None if timeout is None else time.monotonic() + timeout
+    pause = _FIRST_PAUSE
+    while board.state == State.WAITING and not board.message:
+        if end is not None and time.monotonic() >= end:
+            break
+        yield Pause(pause)
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+        board = yield from ask(calls.board(board.id))
+    return board
+
+
+def check_readable(board: Board, *, strict: bool) -> None:
+    """Raise, or warn if not `strict`, where what a board is to show cannot be read.
+
+    Raises:
+        SourceUnreadable: It cannot be read.
+    """
+    if not board.problem:
+        return
+    text = (
+        f"TensorBoard ({board.name}): {board.problem}. The board stays and tries again; "
+        f"`tbhub kill {board.id[:8]}` ends it"
+    )
+    if strict:
+        raise SourceUnreadable(text, board.id)
+    warnings.warn(text, stacklevel=2)
 
 
 def _warnings(board: Board) -> Steps[list[str]]:

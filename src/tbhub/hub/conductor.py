@@ -37,6 +37,7 @@ from tbhub.boards.pet_names import pet_name
 from tbhub.catalog.runs import load_runs
 from tbhub.database.engine import Database
 from tbhub.database.tables import boards
+from tbhub.errors import TbhubError
 from tbhub.hub import board_store as store
 from tbhub.hub import sources
 from tbhub.hub.access import Caller
@@ -171,7 +172,11 @@ class Conductor:
         entry = self.registry.find(caller, board)
 
         def look(connection: Connection) -> Runs:
-            ids = store.run_ids(connection, entry.id)
+            uris = store.shown_by(connection, entry.id).uris
+            below = ids_below(connection, uris, caller.visible)
+            gone = store.asked_of(connection, entry.id).removed if below else ()
+            there = {*store.run_ids(connection, entry.id), *below}.difference(gone)
+            ids = sorted(there)
             page = load_runs(connection, ids[offset : offset + limit], metrics=False)
             return Runs(total=len(ids), offset=offset, runs=page)
 
@@ -576,6 +581,25 @@ class Conductor:
         link = None if entry is None else self._keeper.hosts.get(entry.life.host)
         return None if link is None else await link.get(board_id)
 
+    async def check(self, board_id: str) -> dict[str, Any] | None:
+        """Return what the host of a board sees of it, for the doctor; none if it has no host."""
+        entry = self.registry.get(board_id)
+        link = None if entry is None else self._keeper.hosts.get(entry.life.host)
+        return None if link is None else await link.check(board_id)
+
+    async def check_hosts(self) -> dict[str, dict[str, Any] | TbhubError]:
+        """Return what each host says of itself, or why it does not."""
+        found: dict[str, dict[str, Any] | TbhubError] = {}
+        for host in self._keeper.hosts.describe():
+            link = self._keeper.hosts.get(host.id)
+            if link is None or link.address is None:
+                continue
+            try:
+                found[host.id] = await link.check()
+            except TbhubError as error:
+                found[host.id] = error
+        return found
+
     async def read(self, ask: Any) -> Any:
         """Something the database knows, asked in a thread."""
         return await self._keeper.read(ask)
@@ -593,6 +617,10 @@ def _counted(board: Board, entry: Entry, runs: int, url: str) -> Board:
         "requests": entry.requests,
         "bytes": entry.bytes,
     }
+    if board.state in READY:
+        update["problem"] = entry.problem
+    if board.state == State.WAITING:
+        update["message"] = entry.problem or entry.waits_for
     return board.model_copy(update=update)
 
 

@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -57,9 +57,10 @@ class Place:
 async def examine(conductor: Conductor, caller: Caller, board: str) -> Findings:
     """What there is to say about a board."""
     shown = await conductor.get(caller, board)
-    stands, trouble = None, None
+    stands, seen, trouble = None, None, None
     try:
         stands = await conductor.stands(shown.id)
+        seen = await conductor.check(shown.id)
     except TbhubError as error:
         trouble = str(error)
 
@@ -71,7 +72,19 @@ async def examine(conductor: Conductor, caller: Caller, board: str) -> Findings:
         return load_runs(connection, ids)
 
     runs = await conductor.read(look)
-    found = await asyncio.to_thread(diagnose, shown, runs, stands, trouble)
+    found = await asyncio.to_thread(diagnose, shown, runs, stands, trouble, seen)
+    return Findings(findings=found)
+
+
+async def examine_hosts(conductor: Conductor) -> Findings:
+    """Ask each host whether its TensorBoard works."""
+    found = []
+    for host, seen in (await conductor.check_hosts()).items():
+        if isinstance(seen, TbhubError):
+            text, advice = str(seen), "Wait half a minute: it is replaced."
+            found.append(Finding(level="error", subject="host", text=text, advice=advice))
+        else:
+            found.append(_tensorboard(seen, host))
     return Findings(findings=found)
 
 
@@ -80,6 +93,7 @@ def diagnose(
     runs: Sequence[Run],
     stands: Mapping[str, Any] | None,
     trouble: str | None = None,
+    seen: Mapping[str, Any] | None = None,
     *,
     now: float | None = None,
     look: Callable[[str], Place] | None = None,
@@ -89,11 +103,14 @@ def diagnose(
     Args:
         stands: What its host says of it; none if no host has it.
         trouble: Why its host could not be asked.
+        seen: What its host sees of its sources, which counts before what the hub sees.
         look: Looks at a location.
     """
     now = time.time() if now is None else now
-    look = look or look_at
+    look = _as_seen(look or look_at, seen or {})
     found = [*_board(board, stands, trouble), *_sources(board, runs)]
+    if seen is not None:
+        found += [_tensorboard(seen, str(seen["host"])), *_seen_sources(seen)]
     if stands is not None:
         found += [*_host(stands), *_traffic(board, stands)]
     places = {run.id: look(run.location) for run in runs}
@@ -106,6 +123,47 @@ def diagnose(
         text = f"Nothing wrong was found: {board.runs:,} run{'s' * (board.runs != 1)} looked at."
         found.insert(0, Finding(level="ok", subject="board", text=text))
     return found
+
+
+def _as_seen(look: Callable[[str], Place], seen: Mapping[str, Any]) -> Callable[[str], Place]:
+    """Return how to look at a location: as the host sees it, where the host has looked."""
+    sources = {str(each["path"]): each for each in seen.get("sources", ())}
+
+    def as_seen(location: str) -> Place:
+        place, source = look(location), sources.get(location)
+        if source is None or not source["listed"]:
+            return place
+        problem = source["problem"] or None
+        exists = bool(source.get("exists", True))
+        if exists and not problem and not source.get("readable", True):
+            problem = f"the user {source['user']} may not read it"
+        return replace(place, exists=exists, problem=problem, files=source["files"])
+
+    return as_seen
+
+
+def _tensorboard(seen: Mapping[str, Any], host: str) -> Finding:
+    told = seen["tensorboard"]
+    if told["error"]:
+        text = f"Host {host}: {told['error']}"
+        return Finding(level="error", subject="tensorboard", text=text)
+    text = f"Host {host} (process {seen['pid']}) serves TensorBoard {told['version']}."
+    return Finding(level="ok", subject="tensorboard", text=text)
+
+
+def _seen_sources(seen: Mapping[str, Any]) -> Iterable[Finding]:
+    """What the host reads, the first few; what it cannot read is an error elsewhere."""
+    for each in seen["sources"][:_NAMED]:
+        if each["problem"] or not each["listed"] or not each.get("exists", True):
+            continue
+        runs, files = each["runs"], each["files"]
+        text = (
+            f"Host {seen['host']} reads {each['path']}: {runs:,} run{'s' * (runs != 1)} in "
+            f"{files:,} event file{'s' * (files != 1)}"
+        )
+        by = f", credentials: {each['credentials']}" if "credentials" in each else ""
+        user = f", as {each['user']}" if "user" in each else ""
+        yield Finding(level="info", subject="source", text=f"{text}{by}{user}.")
 
 
 def _board(
@@ -268,7 +326,12 @@ def _uri(uri: str, place: Place) -> Finding:
         return Finding(level="error", subject="location missing", text=text, advice=advice)
     if place.problem:
         text = f"{uri} cannot be read: {place.problem}."
-        return Finding(level="error", subject="permission", text=text)
+        advice = (
+            f"`tbhub storage test {uri}` tells more; `tbhub storage add` keeps credentials."
+            if is_uri(uri)
+            else "The user that the board is served as needs the right to read it."
+        )
+        return Finding(level="error", subject="permission", text=text, advice=advice)
     text = f"{uri} has no event files itself; what lies below it is shown."
     return Finding(level="info", subject="no files", text=text)
 

@@ -20,6 +20,7 @@ from tbhub.launchers.base import Details
 # A host pings every 20 s; one that says nothing for longer is not well.
 _SILENCE = 50.0
 _QUICK = aiohttp.ClientTimeout(total=10, sock_connect=5)
+_CHECK = aiohttp.ClientTimeout(total=30, sock_connect=5)  # TensorBoard may have to be imported
 _THOROUGH = aiohttp.ClientTimeout(total=300, sock_connect=5)  # a board of many runs is listed
 _STREAM = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=_SILENCE)
 _MAX_LINE = 64 << 20
@@ -109,6 +110,11 @@ class HostLink:
     async def health(self) -> dict[str, Any]:
         """How the host is."""
         return await self._ask("GET", "health")
+
+    async def check(self, board_id: str | None = None) -> dict[str, Any]:
+        """Return what the host sees: its TensorBoard and, of a board, the sources."""
+        path = "checks" if board_id is None else f"checks/{board_id}"
+        return await self._ask("GET", path, timeout=_CHECK)
 
     async def shutdown(self) -> None:
         """Tells the host to end."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
 import time
 from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -31,6 +32,7 @@ from tbhub.boards.life import READY, Cause, Event, Instruction, Life, Say, Verdi
 from tbhub.boards.suspicion import Judged, judge
 from tbhub.database.engine import Database
 from tbhub.hub import board_store as store
+from tbhub.hub import troubles
 from tbhub.hub.bus import Bus
 from tbhub.hub.host_link import HostGoneError, HostRefusedError
 from tbhub.hub.host_payload import Credentials, payload
@@ -68,6 +70,7 @@ class Keeper:
         self.hosts = Hosts(database, launcher, settings, self)
         self._database = database
         self._bus = bus
+        self._launcher = launcher.name
         self._credentials = credentials
         self._timers = Timers(self._due)
         self._placing = asyncio.Semaphore(_AT_ONCE)
@@ -322,7 +325,7 @@ class Keeper:
                 raise
             entry.given = digest
         entry.seen_runs = sum("columns" in source for source in told["sources"])
-        entry.reported_runs = state["runs"]
+        self._note(entry, state)
         if entry.life.generation == generation and not entry.deleted:
             await self.apply(entry, lives.HostReady(state["has_data"]))
             await self.board_stands(link.id, entry.id, state)
@@ -405,11 +408,8 @@ class Keeper:
         entry = self.registry.get(board)
         if entry is None or entry.life.host != host:
             return
-        entry.is_loading = state["loading"] is not None
-        if entry.reported_runs != state["runs"]:
-            entry.reported_runs = state["runs"]
-            if entry.has_places:
-                self.publish(entry)
+        if self._note(entry, state):
+            self.publish(entry)
         if state["has_data"] and entry.life.state == State.WAITING:
             await self.apply(entry, lives.Data())
         fresh = [each for each in state["notices"] if each["id"] not in entry.told]
@@ -418,6 +418,21 @@ class Keeper:
             texts = [each["text"] for each in fresh]
             await self.write(lambda connection: _warn(connection, entry.id, texts))
             self.publish(entry)
+
+    def _note(self, entry: Entry, state: dict[str, Any]) -> bool:
+        """Keep what a host reports of a board; return whether something that is shown differs."""
+        before = (entry.problem, entry.waits_for, entry.has_places and entry.reported_runs)
+        entry.is_loading = state["loading"] is not None
+        entry.reported_runs = state["runs"]
+        entry.problem = troubles.unreadable(
+            state["troubles"],
+            has_data=state["has_data"],
+            on_hub=os.path.exists,
+            launcher=self._launcher,
+        )
+        is_waiting = not entry.is_loading and not state["has_data"]
+        entry.waits_for = troubles.waits_for(state["troubles"]) if is_waiting else ""
+        return before != (entry.problem, entry.waits_for, entry.has_places and entry.reported_runs)
 
     async def host_died(self, death: Death) -> None:
         """Restart the boards of a host that is gone; see `suspicion` for those that are not."""

@@ -35,6 +35,8 @@ class Entry:
         has_places: It is over paths or URIs, which are followed.
         given: A digest of what its host was told last; none: that is not known.
         reported_runs: How many runs its host has found; none before it has reported.
+        problem: Why what it was asked to show cannot be read.
+        waits_for: What it waits for, once its host has looked for data in vain.
         record: What is known against it: crashes of the hosts that served it.
         resume_at: When it may be placed again after a crash, on the monotonic clock.
         is_loading: Its host has not read everything there is of its runs.
@@ -68,6 +70,8 @@ class Entry:
     has_places: bool = False
     given: str | None = None
     reported_runs: int | None = None
+    problem: str = ""
+    waits_for: str = ""
     record: Record = field(default_factory=Record)
     resume_at: float = 0.0
     is_loading: bool = False

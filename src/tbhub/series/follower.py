@@ -69,6 +69,11 @@ class Root:
         self.problems: Mapping[str, str] = {}
         self.is_listed = False  # once, or it is known why that cannot be
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether it did not exist at the last look; buckets do not tell."""
+        return False
+
 
 class LocalRoot(Root):
     """A path of this machine."""
@@ -89,6 +94,11 @@ class LocalRoot(Root):
     def is_folder(self) -> bool:
         """Whether it was one at the last look, and neither a file nor missing."""
         return self.path in self.folders.known
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it did not exist at the last look."""
+        return not self.is_folder and not self.runs and self.path not in self.problems
 
 
 class RemoteRoot(Root):

@@ -10,10 +10,11 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
-from tbhub.api.models import Host, Me, Status
+from tbhub.api.models import Findings, Host, Me, Status
 from tbhub.api.problems import NotFound, Unavailable
 from tbhub.hub import metrics, status
 from tbhub.hub.access import Caller
+from tbhub.hub.doctor import examine_hosts
 from tbhub.hub.hub import Hub
 from tbhub.hub.routes.common import Admin, Reader, TheHub, Word, caller_of, is_still, problems
 
@@ -51,6 +52,12 @@ def hub_status(hub: TheHub, caller: Reader) -> Status:
 async def list_hosts(hub: TheHub, caller: Admin) -> list[Host]:
     """The processes that serve boards; for the hub's admins."""
     return list(hub.conductor.hosts())
+
+
+@router.get("/doctor", responses=problems())
+async def hosts_doctor(hub: TheHub, caller: Admin) -> Findings:
+    """Ask the hosts whether they can serve boards; for admins."""
+    return await examine_hosts(hub.conductor)
 
 
 @router.post("/hosts/{host}/drain", status_code=202, responses=problems(NotFound))

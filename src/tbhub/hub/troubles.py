@@ -1,0 +1,56 @@
+"""What a board waits for and what of it cannot be read, in words and with the command that helps.
+No input, no output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tbhub.catalog.selection import is_uri
+
+
+def unreadable(
+    troubles: Sequence[Mapping[str, Any]],
+    *,
+    has_data: bool,
+    on_hub: Callable[[str], bool],
+    launcher: str,
+) -> str:
+    """Return why what a board was asked to show cannot be read; empty if it can be.
+
+    Args:
+        troubles: Of the board's sources, as its host reports them; see `boards.board.Trouble`.
+        has_data: Whether the board shows something.
+        on_hub: Whether a path exists on the hub's machine.
+        launcher: What the hub serves boards by.
+    """
+    for each in troubles:
+        path, problem = str(each["path"]), str(each["problem"])
+        if has_data and not each["place"]:
+            continue
+        if problem:
+            return f"{path} cannot be read: {problem.rstrip('.')}. {_hint(path)}"
+        if launcher != "local" and on_hub(path):
+            return (
+                f"{path} exists on the hub's machine but not where the board is served. hint: "
+                f"mount it for hosts of the launcher {launcher}, see docs/launchers.md"
+            )
+    return ""
+
+
+def waits_for(troubles: Sequence[Mapping[str, Any]]) -> str:
+    """Return what a board without data waits for."""
+    missing = [str(each["path"]) for each in troubles if not each["problem"]]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        return f"Waiting for {missing[0]}{more}, which does not exist where the board is served."
+    return "Waiting for the first data: nothing has been logged yet."
+
+
+def _hint(path: str) -> str:
+    if not is_uri(path):
+        return "hint: the user that the board is served as needs the right to read it"
+    return (
+        f"hint: `tbhub storage test {path}` tells more; `tbhub storage add NAME {path}` gives the "
+        "hub credentials for it"
+    )
