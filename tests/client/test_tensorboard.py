@@ -25,6 +25,7 @@ from tbhub import (
     Conflict,
     Hub,
     NotFound,
+    SourceUnreadable,
     SummaryWriter,
     TensorBoard,
     TensorboardLimitExceeded,
@@ -213,9 +214,25 @@ def test_waiting_ends_on_time(tmp_path: Path) -> None:
     assert board.status == "RUNNING"
 
 
+def test_a_place_that_cannot_be_read_raises_or_warns() -> None:
+    with pytest.raises(SourceUnreadable) as raised:
+        TensorBoard.create(uri=UNREADABLE)
+    assert f"{UNREADABLE} cannot be read: " in raised.value.message
+    assert f"tbhub storage add NAME {UNREADABLE}" in raised.value.message
+    board = TensorBoard.get(raised.value.board_id)
+    assert board.status == "WAITING"
+    assert UNREADABLE in board.message
+
+    async def main() -> None:
+        with pytest.warns(UserWarning, match="cannot be read"):
+            await AsyncTensorBoard.create(uri=UNREADABLE, strict=False)
+
+    asyncio.run(main())
+
+
 def test_waiting_in_vain_tells_why() -> None:
     """Scenario 18."""
-    board = TensorBoard.create(uri=UNREADABLE)
+    board = TensorBoard.create(uri=UNREADABLE, wait=False)
     while not any(line.level == "warning" for line in board.logs()):
         time.sleep(0.05)
     with pytest.raises(WaitTimeout, match=f"WAITING.*{UNREADABLE} cannot be read: "):

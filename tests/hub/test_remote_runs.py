@@ -243,6 +243,42 @@ def test_a_board_shows_runs_from_here_and_behind_two_connections(
         assert weed.SECRET not in text
 
 
+def test_a_board_that_waits_for_credentials_runs_once_they_are_added(
+    hub: HubProcess, place: Place
+) -> None:
+    for run in ("a", "b/train"):
+        with place.writer(run) as writer:
+            writer.add_scalar("loss", 1.0, 1)
+        place.send(run)
+    place.connect(hub, secret_access_key="wrong")
+    new = hub.json("POST", "/api/v1/boards", json={"uris": [place.uri]})
+
+    def problem() -> str:
+        found = hub.json("GET", f"/api/v1/boards/{new['id']}")
+        return str(found["problem"]) if found["state"] == "WAITING" else ""
+
+    said = eventually(problem, "it does not say what is wrong")
+    assert said.startswith(f"{place.uri} cannot be read: ")
+    assert f"hint: `tbhub storage test {place.uri}`" in said
+    assert "tbhub storage add NAME" in said
+    findings = hub.json("GET", f"/api/v1/boards/{new['id']}/doctor")["findings"]
+    (refused,) = [each for each in findings if each["subject"] == "permission"]
+    assert (refused["level"], place.uri in refused["text"]) == ("error", True)
+    printed = tbhub(hub, "start", place.uri, "--no-browser", code=2)
+    assert "is running at" not in printed
+    assert "is running at" in tbhub(hub, "start", place.uri, "--no-browser", "--no-strict")
+    place.disconnect(hub)
+    place.connect(hub)
+    up = hub.wait_for(new["id"], "RUNNING")
+    assert (up["problem"], up["message"]) == ("", "")
+    root = f"/boards/{new['id'][:8]}"
+    eventually(lambda: set(hub.json("GET", f"{root}/data/runs")) == {"a", "b/train"})
+    findings = hub.json("GET", f"/api/v1/boards/{new['id']}/doctor")["findings"]
+    (source,) = [each["text"] for each in findings if each["subject"] == "source"]
+    assert "credentials: sent by the hub (access_key_id, endpoint, secret_access_key)" in source
+    assert weed.SECRET not in json.dumps(findings)
+
+
 def test_storage_by_the_command_line(hub: HubProcess, place: Place) -> None:
     lines = "".join(f"{name}={value}\n" for name, value in place.settings.items())
     said = tbhub(hub, "storage", "add", "team", place.uri, "--stdin", stdin=lines)

@@ -140,7 +140,7 @@ def start(
     `2h`, `3d`.
 
     Exits with 3 when a run is not found, 6 when you may not have more boards, 7 when it was not up
-    in time (it may still come up), 1 when a bucket or path cannot be read. The board stays then,
+    in time (it may still come up), 2 when a bucket or path cannot be read. The board stays then,
     and shows its runs as soon as they can be read.
     """
     from tbhub.api.models import BoardOptions, NewBoard

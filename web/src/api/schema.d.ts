@@ -268,6 +268,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/doctor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Hosts Doctor
+         * @description Ask the hosts whether they can serve boards; for admins.
+         */
+        get: operations["hosts_doctor_api_v1_doctor_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -1352,6 +1372,11 @@ export interface components {
             options: components["schemas"]["BoardOptions"];
             /** Owner */
             owner: string;
+            /**
+             * Problem
+             * @default
+             */
+            problem: string;
             reason?: components["schemas"]["Reason"] | null;
             /**
              * Requests
@@ -4374,6 +4399,71 @@ export interface operations {
             };
             /** @description A prefix or a name that fits several; `details["matches"]` lists them. Or: It is there already, or is not in a state in which this can be done. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description The request's body is larger than is taken. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description The request cannot be understood; for a selector, `details["position"]` says where. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description For now it cannot be done: the database or a host does not answer, or there is too much to */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+        };
+    };
+    hosts_doctor_api_v1_doctor_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Findings"];
+                };
+            };
+            /** @description Nobody is logged in, or the token is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description Known to exist, but not for this role; what may not even be seen is `NotFound`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
