@@ -11,8 +11,8 @@ from rich.progress import (
     Progress,
     TextColumn,
     TimeRemainingColumn,
-    TransferSpeedColumn,
 )
+from rich.table import Column
 
 from tbhub.cli.event_files import errors
 from tbhub.cli.text import plain
@@ -23,11 +23,10 @@ from tbhub.publisher.restorer import Progress as Restoring
 def shown_restore() -> Iterator[Callable[[Restoring], None]]:
     """Show a bar from the first report to the last; nothing where there is no terminal."""
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+        BarColumn(20),
+        DownloadColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
     )
     bar = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
     task = bar.add_task("restoring")
@@ -36,10 +35,10 @@ def shown_restore() -> Iterator[Callable[[Restoring], None]]:
         if found.files >= found.of_files:
             bar.stop()
             return
-        if not bar.live.is_started:
-            bar.start()
         text = f"restoring {found.files + 1} of {found.of_files}: {plain(found.path)}"
         bar.update(task, description=text, completed=found.bytes, total=found.of_bytes)
+        if not bar.live.is_started:
+            bar.start()
 
     try:
         yield show

@@ -66,7 +66,8 @@ _PROGRESS_INTERVAL = 1.0  # seconds between two looks at what is left
 _FETCHING = Patience(timeout=PATIENCE, connect_timeout=PATIENCE, retries=1, total=PATIENCE)
 _RESTORING = Patience(timeout=60.0, connect_timeout=10.0, retries=4, total=60.0)
 _STALLED = 15.0  # seconds without progress after which the end is not waited for
-_RESUME_TIMEOUT = 60.0  # seconds that a run which is resumed waits for its hub
+_RESUME_TIMEOUT = 15.0  # seconds that a run which is resumed waits for its hub
+_REQUEUE_TIMEOUT = 60.0  # the same of a job that was started again, where nobody would do so soon
 _RETRY_INTERVAL = 1.0
 _ALONE = (
     "If this is one of several processes of a job, set TBHUB_RUN_KEY to the same for all of them, "
@@ -124,7 +125,9 @@ class Lifeline:
         self._report = report
         self._resumes = new.resume is not None or new.resume_or_start
         self._restores = restore and self._resumes
-        self._answer_by = time.monotonic() + (_RESUME_TIMEOUT if self._restores else PATIENCE)
+        timeout = _REQUEUE_TIMEOUT if new.resume_or_start else _RESUME_TIMEOUT
+        self._answer_by = time.monotonic() + (timeout if self._restores else PATIENCE)
+        self._waits = False
         self._adopted: Adopted | None = None
         self._left: list[Leftover] = []
         self._hub = hub
@@ -355,6 +358,9 @@ class Lifeline:
             except (*_PASSING, ValueError) as error:
                 self.trouble = str(error)
                 if self._must_wait():
+                    if not self._waits:
+                        self._waits = True
+                        self._report(f"waiting for the hub: {error}")
                     self._wake.wait(_RETRY_INTERVAL)
                     continue
                 if self._restores and not self._answered.is_set():
