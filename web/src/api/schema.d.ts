@@ -2007,6 +2007,9 @@ export interface components {
          *         key: Made by the client: the same key again is the same run and attempt.
          *         resume: The run to go on with: its number, its name, or another selector of one run.
          *         force: Go on although the older attempt seems to be alive.
+         *         resume_or_start: Resume the run of this name or identity if there is one, else start it.
+         *         identity: What a job has in common with its own restarts, and with no other job.
+         *         ended_attempt: The number of an attempt whose process the client knows to have ended.
          */
         NewRun: {
             /** Command */
@@ -2018,6 +2021,8 @@ export interface components {
             details: {
                 [key: string]: unknown;
             };
+            /** Ended Attempt */
+            ended_attempt?: number | null;
             /**
              * Experiment
              * @default default
@@ -2035,6 +2040,8 @@ export interface components {
             hparams: {
                 [key: string]: boolean | number | string;
             };
+            /** Identity */
+            identity?: string | null;
             /** Job */
             job?: number | string | null;
             /** Key */
@@ -2052,6 +2059,11 @@ export interface components {
             note: string;
             /** Resume */
             resume?: string | null;
+            /**
+             * Resume Or Start
+             * @default false
+             */
+            resume_or_start: boolean;
             /** Storage */
             storage?: string | null;
             /**
