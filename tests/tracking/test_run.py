@@ -49,6 +49,15 @@ def test_a_run_from_its_beginning_to_its_end(hub: HubProcess) -> None:
     assert set(tbhub.load(run.location)) >= {"train", "test"}
 
 
+def test_the_directory_may_be_given_as_xt_has_it(hub: HubProcess, tmp_path: Path) -> None:
+    with tbhub.Run(tensorboard_path=tmp_path / "logs") as run:
+        run.log_metrics({"loss": 1.0})
+    assert run.logdir == tmp_path / "logs"
+    assert "loss" in tbhub.load(tmp_path / "logs")["train"].scalars
+    with pytest.raises(ValueError, match="give one of them"):
+        tbhub.Run(tensorboard_path=tmp_path / "a", logdir=tmp_path / "b")
+
+
 def test_stages(hub: HubProcess, tmp_path: Path) -> None:
     with tbhub.Run(logdir=tmp_path / "logs") as run:
         for step in range(2):

@@ -71,6 +71,7 @@ class Run:
             ``TBHUB_RUN_STORAGE``, or else the hub keeps them itself.
         logdir: The local directory to write to; without one it is chosen, and emptied when all is
             published. Files that are there before are not the run's.
+        tensorboard_path: The same as `logdir`, as XT's ``Run`` has it.
         resume: A run to go on with, by number or name: the same run, another attempt.
         force: Go on although the run seems to be alive; whoever is at it is fenced off.
         resume_or_start: Resume the run that this job has started before, or else start it. The
@@ -102,6 +103,7 @@ class Run:
         note: str = "",
         storage: str | None = None,
         logdir: str | os.PathLike[str] | None = None,
+        tensorboard_path: str | os.PathLike[str] | None = None,
         resume: str | int | None = None,
         force: bool = False,
         resume_or_start: bool = False,
@@ -110,6 +112,9 @@ class Run:
         offline: bool = False,
         hub: Hub | None = None,
     ) -> None:
+        if logdir is not None and tensorboard_path is not None:
+            raise ValueError("logdir and tensorboard_path are the same: give one of them")
+        logdir = tensorboard_path if logdir is None else logdir
         self._rank = environment.rank()
         self._joined = environment.joined()
         self._lifeline: Lifeline | None = None
