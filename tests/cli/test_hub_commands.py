@@ -391,6 +391,59 @@ def test_without_a_browser_a_link_is_printed_that_logs_in_once(up: Up) -> None:
     assert "tbh_" not in up.run("start", "all", "-d").stderr
 
 
+# --- as other systems have it
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        (("{run1}",), [1]),
+        (("tensorboard", "{run1}"), [1]),
+        (("{run1},", "{run2}"), [1, 2]),
+        (("{run1}", "--experiment", "b"), [1, 4, 5]),
+        (("--experiment", "b", "--workspace", "default", "--template", "{run}_x"), [4, 5]),
+    ],
+)
+def test_view_opens_runs_of_the_hub(
+    up: Up, trials: dict[str, int], words: tuple[str, ...], numbers: list[int]
+) -> None:
+    """XT's ``view``: runs by name, with and without commas."""
+    names = {run["id"]: run["name"] for run in up.json("runs")}
+    paths = ["a/1", "a/2", "a/3", "b/1", "b/2", "c/1"]
+    given = [
+        word.replace("{run1}", names[trials["a/1"]]).replace("{run2}", names[trials["a/2"]])
+        for word in words
+    ]
+    said = up.done("view", *given)
+    (found,) = up.json("list")
+    assert f"TensorBoard is running at: {found['url']}" in said
+    assert found["runs"] == len(numbers), (found, [paths[number - 1] for number in numbers])
+    # Again it is the same board.
+    assert found["url"] in up.done("view", *given)
+    assert len(up.json("list")) == 1
+
+
+def test_view_does_not_wait_for_a_name_that_nothing_has(up: Up, tmp_path: Path) -> None:
+    said = up.failed(3, "view", "run343434")
+    assert "run343434" in said
+    assert "hint: for a directory that is yet to come write ./run343434" in said
+    nowhere = {"TBHUB_HOME": str(tmp_path)}
+    said = up.failed(5, "view", "run343434", **nowhere)
+    assert said.startswith("tbhub: run343434 is no directory here, and no hub is known")
+
+
+def test_determineds_commands(up: Up, trials: dict[str, int]) -> None:
+    one, other = trials["a/1"], trials["b/2"]
+    tensorboard = "tensorboard"
+    id_ = up.done(tensorboard, "start", "--trial-ids", one, other, "-d").strip()
+    assert up.done(tensorboard, "list", "-a", "-q").split() == [id_]
+    assert up.done(tensorboard, "ls", "-q").split() == [id_]
+    assert up.done(tensorboard, "open", id_, "--no-browser").strip() == board(up, id_)["url"]
+    assert json.loads(up.done(tensorboard, "config", id_))["trials"] == [one, other]
+    assert "was placed on host" in up.done(tensorboard, "logs", id_, "--timestamp-after", "1h")
+    assert up.done(tensorboard, "kill", id_, "-f").startswith("killed ")
+
+
 # --- which
 
 

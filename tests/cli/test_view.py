@@ -301,12 +301,13 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     [
         ([], "give a directory of runs: tbhub view runs/"),
         ([""], "give a directory of runs: tbhub view runs/"),
-        (["x", "--bind_all", "--host", "y"], "--host and --bind_all exclude one another"),
-        (["x", "--port", "many"], "--port many: a port is a number from 0 to 65535"),
-        (["x", "--memory", "lots"], "--memory lots: write for example 512M or 4G"),
-        (["x", "--name-template", "{run"], "template '{run', column 1: a { is not closed"),
-        (["x", "--group-by", "lr,"], "--group-by 'lr,' lacks a name"),
-        (["x", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port "),
+        (["./x", "--bind_all", "--host", "y"], "--host and --bind_all exclude one another"),
+        (["./x", "--port", "many"], "--port many: a port is a number from 0 to 65535"),
+        (["./x", "--memory", "lots"], "--memory lots: write for example 512M or 4G"),
+        (["./x", "--name-template", "{run"], "template '{run', column 1: a { is not closed"),
+        (["./x", "--group-by", "lr,"], "--group-by 'lr,' lacks a name"),
+        (["run7", "--host", "127.0.0.1"], "--host is for paths, and runs of a hub were named"),
+        (["./x", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port "),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(arguments: list[str], told: str) -> None:
@@ -316,7 +317,7 @@ def test_what_is_wrong_is_told_in_one_line(arguments: list[str], told: str) -> N
 
 
 def test_too_few_samples() -> None:
-    assert "--samples" in failed("x", "--samples", "1")
+    assert "--samples" in failed("./x", "--samples", "1")
 
 
 @pytest.mark.parametrize("text", ["-1", "65536", "1.5", "", "x"])

@@ -29,7 +29,10 @@ def logs(
     since: Annotated[
         str | None,
         typer.Option(
-            "--since", metavar="TIME", help="Since `2026-11-16T10:00`, `10:00`, `2h` ago."
+            "--since",
+            "--timestamp-after",
+            metavar="TIME",
+            help="Since `2026-11-16T10:00`, `10:00`, `2h` ago.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print an object to a line.")] = False,

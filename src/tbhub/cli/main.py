@@ -28,15 +28,26 @@ class _Command:
         panel: Under what it is listed.
         many: Options that take all the words that follow.
         numeric: Those of them that take only numbers.
+        aliases: Of a group that has no module: the commands it offers under their own names.
     """
 
     panel: str
-    module: str
+    module: str = ""
     function: str = "app"
     hidden: bool = False
     many: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
+
+_TENSORBOARD = """
+The commands for boards, as Determined has them: each is the one of the same name without
+`tensorboard`.
+
+- `tbhub tensorboard start 7 9 --trial-ids 31 35` is `tbhub start 7 9 --trial-ids 31 35`
+- `tbhub tensorboard list -a`, `tbhub tensorboard open ID`, `tbhub tensorboard logs ID -f`
+- `tbhub tensorboard config ID`, `tbhub tensorboard kill ID`
+"""
 
 _COMMANDS = {
     "up": _Command("Hub", "up", "up"),
@@ -65,6 +76,9 @@ _COMMANDS = {
     "remove": _Command("Boards", "boards", "remove"),
     "extend": _Command("Boards", "boards", "extend"),
     "share": _Command("Boards", "share", "share"),
+    "tensorboard": _Command(
+        "Boards", aliases=("start", "list", "ls", "open", "logs", "config", "stop", "kill")
+    ),
     "run": _Command("Runs", "run", "run"),
     "runs": _Command("Runs", "runs"),
     "experiments": _Command("Runs", "experiments"),
@@ -94,14 +108,34 @@ def command_line(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
     )
     app.callback()(_options)
     for name in names:
-        command = _COMMANDS[name]
-        found = getattr(import_module(f"tbhub.cli.{command.module}"), command.function)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name, rich_help_panel=command.panel)
-        else:
-            many, numeric = command.many, command.numeric
-            kind = taking_many(many, numeric) if many else TyperCommand
-            app.command(name, cls=kind, hidden=command.hidden, rich_help_panel=command.panel)(found)
+        _add(app, name)
+    return app
+
+
+def _add(app: typer.Typer, name: str) -> None:
+    command = _COMMANDS[name]
+    if command.aliases:
+        app.add_typer(_alias_group(command), name=name, rich_help_panel=command.panel)
+        return
+    found = getattr(import_module(f"tbhub.cli.{command.module}"), command.function)
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name, rich_help_panel=command.panel)
+    else:
+        many, numeric = command.many, command.numeric
+        kind = taking_many(many, numeric) if many else TyperCommand
+        app.command(name, cls=kind, hidden=command.hidden, rich_help_panel=command.panel)(found)
+
+
+def _alias_group(command: _Command) -> typer.Typer:
+    app = typer.Typer(
+        help=_TENSORBOARD,
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for name in command.aliases:
+        _add(app, name)
     return app
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+# How selectors begin that name no place, with whatever slashes behind.
+_SELECTOR = re.compile(r"(?:exp|trial|job):|(?:where|order by|limit)\s", re.IGNORECASE)
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -21,6 +23,22 @@ def name_and_path(text: str) -> tuple[str | None, str]:
     if os.path.exists(text) or text.startswith("/") or not (name and path):
         return None, os.path.expanduser(text)
     return name, os.path.expanduser(path)
+
+
+def is_path(text: str) -> bool:
+    """Return whether a text names a path: something that exists, or that looks like one."""
+    _, path = name_and_path(text)
+    if not text.strip():
+        return True  # as an empty variable leaves it; no selector either
+    if is_uri(path) or os.path.exists(path):
+        return True
+    return ("/" in path or path.startswith((".", "~"))) and not _SELECTOR.match(text)
+
+
+def without_tensorboard(words: list[str]) -> list[str]:
+    """Return the words of ``view tensorboard run343``, as XT has it, without the first."""
+    is_xt = words[:1] == ["tensorboard"] and not os.path.exists("tensorboard")
+    return words[1:] if is_xt else words
 
 
 def tell_apart(paths: list[str]) -> list[str]:

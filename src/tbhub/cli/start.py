@@ -173,23 +173,39 @@ def start(
     )
     patience = duration(timeout)
     with connect() as hub:
-        board = _create(hub, new, words)
+        board = create_board(hub, new, words)
         if key is not None:
             _tell_if_other(board, new)
-        if detach:
-            print(board.id, flush=True)
-        else:
-            print(f"Scheduling TensorBoard ({plain(board.name)}) (id: {board.id})…", flush=True)
-        if wait if wait is not None else not detach:
-            board = _wait(hub, board, patience, silent=detach)
-            _check(board, strict=strict)
-        if detach:
+        if not detach:
+            open_when_up(
+                hub, board, patience, browser, wait=wait is not False, strict=strict
+            )
             return
-        print(f"TensorBoard is running at: {board.url}", flush=True)
-        open_board_page(hub, board, browser)
+        print(board.id, flush=True)
+        if wait:
+            _check(_wait(hub, board, patience, silent=True), strict=strict)
 
 
-def _create(hub: Hub, new: NewBoard, words: list[str]) -> Board:
+def open_when_up(
+    hub: Hub,
+    board: Board,
+    patience: float,
+    browser: bool,
+    *,
+    wait: bool = True,
+    strict: bool = True,
+) -> None:
+    """Print what happens until a board is up, then its address, and open it."""
+    print(f"Scheduling TensorBoard ({plain(board.name)}) (id: {board.id})…", flush=True)
+    if wait:
+        board = _wait(hub, board, patience, silent=False)
+        _check(board, strict=strict)
+    print(f"TensorBoard is running at: {board.url}", flush=True)
+    open_board_page(hub, board, browser)
+
+
+def create_board(hub: Hub, new: NewBoard, words: list[str]) -> Board:
+    """Create a board; where a word is unknown but names a directory, say how to write that."""
     from tbhub.api.problems import NotFound
 
     try:

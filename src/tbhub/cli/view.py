@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tbhub.cli.browser import open_address
-from tbhub.cli.named_paths import is_uri, name_and_path, tell_apart
+from tbhub.cli.completion import complete_selectors
+from tbhub.cli.named_paths import (
+    is_path,
+    is_uri,
+    name_and_path,
+    tell_apart,
+    without_tensorboard,
+)
 
 if TYPE_CHECKING:
     from tbhub.boards.board import Board, Source
@@ -30,9 +37,10 @@ def view(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME:]PATH…",
+            metavar="[NAME:]PATH…|SELECTOR…",
             help="Directories of runs, or event files, here or in a store (s3://, gs://, "
-            "az://, oss://); NAME goes before the names of its runs.",
+            "az://, oss://); NAME goes before the names of its runs. Or runs of a hub.",
+            autocompletion=complete_selectors,
         ),
     ] = None,
     logdir: Annotated[
@@ -48,6 +56,7 @@ def view(
         str | None,
         typer.Option(
             "--name-template",
+            "--template",
             metavar="TEMPLATE",
             help="How runs are named: `{run}_{logdir}_lr={hparams.lr}`.",
             envvar="TBHUB_NAME_TEMPLATE",
@@ -103,8 +112,27 @@ def view(
         str, typer.Option("--title", "--window_title", help="What the window is called.")
     ] = "",
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open a browser, where there is one.")
+        bool,
+        typer.Option(
+            "--browser/--no-browser",
+            "--browse/--no-browse",
+            help="Open a browser, where there is one.",
+        ),
     ] = True,
+    job: Annotated[
+        str | None,
+        typer.Option("--job", help="Runs of this job of the hub, besides the rest.", metavar="JOB"),
+    ] = None,
+    experiment: Annotated[
+        str | None,
+        typer.Option(
+            "--experiment", metavar="NAME", help="Runs of this experiment of the hub, likewise."
+        ),
+    ] = None,
+    workspace: Annotated[
+        str | None,
+        typer.Option("-w", "--workspace", help="The workspace in which the hub looks for runs."),
+    ] = None,
     memory: Annotated[
         str | None,
         typer.Option(
@@ -134,6 +162,7 @@ def view(
     reload_multifile: Annotated[
         str | None, typer.Option("--reload_multifile", hidden=True, help=_IGNORED)
     ] = None,
+    interval: Annotated[str | None, typer.Option("--interval", hidden=True, help=_IGNORED)] = None,
 ) -> None:
     """Show runs in TensorBoard: every point of them, at once, live.
 
@@ -145,7 +174,27 @@ def view(
     - `tbhub view runs/ s3://bucket/runs`
     - `tbhub view runs/ --name-template "{run}_lr={hparams.lr}"`
     - `tbhub view runs/ --group-by "all except seed" --hide-grouped`
+    - `tbhub view run343`, `tbhub view run310, run341`, `tbhub view job2300` runs of a hub
+
+    A word that is no path here, and does not look like one, names runs of the hub: a board over
+    them is opened, as by `tbhub start --reuse`. A path that does not exist yet is waited for.
     """
+    paths = without_tensorboard(paths or [])
+    if job or experiment or workspace or not all(map(is_path, paths)):
+        from tbhub.cli.view_runs import ViewOptions, add_groups, view_runs
+
+        local = {"--host": host, "--bind_all": bind_all, "--path_prefix": path_prefix}
+        if wrong := next((option for option, value in local.items() if value), ""):
+            raise ValueError(
+                f"{wrong} is for paths, and runs of a hub were named: the hub has its own"
+            )
+        view_runs(
+            add_groups([*paths, *(logdir or [])], job, experiment, workspace),
+            ViewOptions(title, name_template, group_by, hide_grouped, samples, requests_per_minute),
+            browser=browser,
+            as_json=as_json,
+        )
+        return
     given = [*(paths or []), *(logdir or []), *filter(None, (logdir_spec or "").split(","))]
     if not given or not all(each.strip() for each in given):
         raise ValueError("give a directory of runs: tbhub view runs/")

@@ -1,0 +1,95 @@
+"""``tbhub view`` of runs that a hub knows: a board over them, reused if there is one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from tbhub.catalog.selection import All, ExperimentName, Location, Term, quote
+from tbhub.cli.asking import connect, selector
+
+_START_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """How runs are shown."""
+
+    title: str = ""
+    template: str | None = None
+    group_by: str | None = None
+    hide_grouped: bool = False
+    samples: int | None = None
+    requests_per_minute: int | None = None
+
+
+def add_groups(
+    words: list[str], job: str | None, experiment: str | None, workspace: str | None
+) -> list[str]:
+    """Return words with a job and an experiment, all of a workspace."""
+    from tbhub.catalog.selectors import parse
+
+    found = [*words]
+    if job:
+        is_number = job.removeprefix("job").isdecimal()
+        found.append(f"job{job.removeprefix('job')}" if is_number else f"job:{quote(job)}")
+    if experiment:
+        name = str(ExperimentName(name=experiment))
+        found.append(f"exp:{experiment}" if experiment.isdecimal() else name)
+    if workspace is None:
+        return found
+    chosen = parse(selector(found))
+    terms = chosen.terms or (All(),)
+    return [str(replace(chosen, terms=tuple(_within(term, workspace) for term in terms)))]
+
+
+def view_runs(words: list[str], options: ViewOptions, *, browser: bool, as_json: bool) -> None:
+    """Open a board over runs of the hub.
+
+    Raises:
+        ValueError: No hub is known.
+        NotFound: The hub does not know one of them.
+    """
+    from tbhub.api.models import BoardOptions, NewBoard
+    from tbhub.api.problems import NotFound
+    from tbhub.cli.start import create_board, open_when_up
+    from tbhub.client.calls import build
+    from tbhub.client.errors import HubUnreachable
+
+    first = next((word.strip(", ") for word in words if word.strip(", ")), "")
+    new = build(
+        NewBoard,
+        runs=selector(words),
+        name=options.title or None,
+        reuse=True,
+        options=build(
+            BoardOptions,
+            template=options.template,
+            group_by=options.group_by,
+            hide_grouped=options.hide_grouped or None,
+            samples=options.samples,
+            requests_per_minute=options.requests_per_minute,
+        ),
+    )
+    try:
+        with connect() as hub:
+            board = create_board(hub, new, words)
+            if as_json:
+                print(json.dumps({"url": board.url}), flush=True)
+            else:
+                open_when_up(hub, board, _START_TIMEOUT, browser)
+    except HubUnreachable as error:
+        raise HubUnreachable(
+            f"{first} is no directory here, and {error}. hint: for a directory that is yet to come "
+            f"write ./{first}"
+        ) from None
+    except NotFound as error:
+        text = f"{error.message.removesuffix('.')}. hint: for a directory that is yet to come "
+        raise NotFound(f"{text}write ./{first}", **error.details) from None
+
+
+def _within(term: Term, workspace: str) -> Term:
+    """Return a term that names runs of a workspace; places are in none."""
+    if isinstance(term, Location) or term.workspace is not None:
+        return term
+    return replace(term, workspace=workspace)
