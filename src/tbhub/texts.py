@@ -7,8 +7,10 @@ themselves are shown in that language, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, Self, get_args
 
 Language = Literal["en", "zh"]
@@ -49,34 +51,43 @@ class Message(str):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.code, self.values)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what `message_from_json` makes the message of."""
-        values = {
-            name: value.to_json() if isinstance(value, Message) else value
-            for name, value in self.values.items()
-        }
-        return {"code": self.code, "values": values}
-
 
 def text(code: str, /, **values: Any) -> Message:
     """Return the text of a code with its values filled in."""
     return Message(code, values)
 
 
-def message_from_json(stored: Mapping[str, Any]) -> Message | None:
-    """Return a stored message; None if its code or its values are those of another version."""
-    values = {}
-    for name, value in stored["values"].items():
-        if isinstance(value, Mapping):
-            value = message_from_json(value)
-            if value is None:
-                return None
-        values[name] = value
-    try:
-        return Message(stored["code"], values)
-    except (KeyError, ValueError):
-        return None
+def recognize(written: str) -> str:
+    """Return the message that an English text of a board's log or a storage test was made of.
 
+    Logs are stored as text, and the parts that write them know no codes. Text that fits none of
+    `_RECOGNIZED` is returned as it is.
+    """
+    for code, pattern in _patterns():
+        found = pattern.fullmatch(written)
+        if found is not None:
+            return Message(code, {name: recognize(v) for name, v in found.groupdict().items()})
+    return written
+
+
+@cache
+def _patterns() -> list[tuple[str, re.Pattern[str]]]:
+    """Return a pattern for each text that is recognized, those with the most words first."""
+    made = []
+    for code, each in _RECOGNIZED.items():
+        parts = re.split(r"\{(\w+)\}", each.en)
+        pattern = "".join(
+            f"(?P<{part}>{_NUMBER if part in _NUMBERS else _ANY})"
+            if number % 2
+            else re.escape(part)
+            for number, part in enumerate(parts)
+        )
+        made.append((sum(map(len, parts[::2])), code, re.compile(pattern, re.DOTALL)))
+    return [(code, pattern) for _, code, pattern in sorted(made, key=lambda each: -each[0])]
+
+
+_NUMBERS = frozenset({"n", "runs", "places", "now", "before"})  # values that are numbers
+_NUMBER, _ANY = r"[\d,]+", ".+?"
 
 _PROBLEMS = {
     # --- by the code of a problem, where it has no text of its own
@@ -184,9 +195,6 @@ _PROBLEMS = {
     ),
     "missing.user": Text("There is no user {name}.", "没有用户 {name}。"),
     "missing.token": Text("There is no token {id}.", "没有令牌 {id}。"),
-    "missing.storage": Text(
-        "There is no storage connection {name}.", "没有名为 {name} 的存储连接。"
-    ),
     "user.exists": Text("There is a user {name} already.", "已有用户 {name}。"),
     "user.only_admin": Text(
         "{name} is the only admin. hint: make another user admin first.",
@@ -302,4 +310,80 @@ _PAGES = {
     "reason.START_FAILED": Text("It could not be started.", "无法启动。"),
 }
 
-TEXTS: Mapping[str, Text] = {**_PROBLEMS, **_PAGES}
+_RECOGNIZED = {
+    # --- the log of a board, and why it ended
+    "log.again": Text("starting again", "重新启动"),
+    "log.placed": Text("was placed on host {host}", "已分配到主机 {host}"),
+    "log.requeued": Text("{why}; another host will be chosen", "{why}；将选择另一台主机"),
+    "log.running": Text("is running", "正在运行"),
+    "log.waiting": Text("is up and waits for the first data", "已就绪，等待首批数据"),
+    "log.data": Text("the first data is there; is running", "首批数据已到；正在运行"),
+    "log.stopping": Text("is stopping", "正在停止"),
+    "log.stopped": Text("stopped: {why}", "已停止：{why}"),
+    "log.terminated": Text("terminated: {why}", "已结束：{why}"),
+    "log.failed": Text("failed: {why}", "失败：{why}"),
+    "log.start_failed": Text("failed to start: {why}", "启动失败：{why}"),
+    "log.unchanged": Text("cannot be changed: {why}", "无法更改：{why}"),
+    "log.queued": Text("{what}; waiting for a host", "{what}；等待主机"),
+    "log.added": Text("{what} added", "已添加 {what}"),
+    "log.removed": Text("{what} taken out", "已移除 {what}"),
+    "log.shows": Text(
+        "now shows {now} runs, before {before}", "现显示 {now} 个运行，此前 {before} 个"
+    ),
+    "log.runs_and_places": Text(
+        "{runs} runs and {places} places", "{runs} 个运行和 {places} 个位置"
+    ),
+    "log.runs_and_place": Text("{runs} runs and 1 place", "{runs} 个运行和 1 个位置"),
+    "log.run_and_places": Text("1 run and {places} places", "1 个运行和 {places} 个位置"),
+    "log.run_and_place": Text("1 run and 1 place", "1 个运行和 1 个位置"),
+    "log.one_run": Text("1 run", "1 个运行"),
+    "log.runs": Text("{n} runs", "{n} 个运行"),
+    "log.one_place": Text("1 place", "1 个位置"),
+    "log.places": Text("{n} places", "{n} 个位置"),
+    "log.user_stopped": Text(
+        "It was stopped; it can be started again.", "看板已停止；可以重新启动。"
+    ),
+    "log.idle": Text(
+        "Nobody looked at it for {time}; it starts again when visited.",
+        "{time}内无人查看；访问时会重新启动。",
+    ),
+    "log.killed_by": Text("It was killed by {name}.", "被 {name} 终止。"),
+    "log.killed": Text("It was killed.", "被终止。"),
+    "log.expired": Text("Its maximum run time is over.", "已到最长运行时间。"),
+    "log.no_data": Text(
+        "Nothing was logged by its runs within {time}.", "{time}内其运行没有任何记录。"
+    ),
+    "log.host_ended": Text("Host {host} ended {how}.", "主机 {host} 已结束（{how}）。"),
+    "log.with_exit_code": Text("with exit code {code}", "退出码 {code}"),
+    "log.by_signal": Text("by signal {signal}", "信号 {signal}"),
+    # --- the test of a storage connection
+    "storage.answers": Text("the store answers", "存储有响应"),
+    "storage.accepted": Text("accepted", "已接受"),
+    "storage.there": Text("there", "存在"),
+    "storage.right": Text("right", "正确"),
+    "storage.near": Text("near enough to the store's", "与存储的时钟足够接近"),
+    "storage.behind": Text("{n} s behind the store's", "比存储的时钟慢 {n} 秒"),
+    "storage.ahead": Text("{n} s ahead of the store's", "比存储的时钟快 {n} 秒"),
+    "storage.may_list": Text("may list", "可以列举"),
+    "storage.may_read": Text("may read", "可以读取"),
+    "storage.may_write": Text("may write", "可以写入"),
+    "storage.may_delete": Text("may delete", "可以删除"),
+    "storage.left": Text("{why}; {name} is left there", "{why}；{name} 留在该处"),
+    "storage.not_tried": Text("not tried, because of the above", "因上述问题未测试"),
+    "storage.not_known": Text("not known", "未知"),
+}
+
+# What failed in the test of a storage connection; the reason is the store's own.
+_FAILED_CHECKS = {
+    "check.reach": Text("{why}", "无法连通存储：{why}"),
+    "check.credentials": Text("{why}", "凭据未被接受：{why}"),
+    "check.bucket": Text("{why}", "存储桶不可用：{why}"),
+    "check.region": Text("{why}", "区域不正确：{why}"),
+    "check.clock": Text("{why}", "时钟偏差过大：{why}"),
+    "check.list": Text("{why}", "无法列举：{why}"),
+    "check.read": Text("{why}", "无法读取：{why}"),
+    "check.write": Text("{why}", "无法写入：{why}"),
+    "check.delete": Text("{why}", "无法删除：{why}"),
+}
+
+TEXTS: Mapping[str, Text] = {**_PROBLEMS, **_PAGES, **_RECOGNIZED, **_FAILED_CHECKS}

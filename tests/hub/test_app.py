@@ -194,7 +194,7 @@ def test_too_many_logins(hub: HubProcess) -> None:
     assert answer.json()["error"]["details"]["retry_after"] > 0
     page = hub.ask("POST", "/login", "", data={"name": "guess", "password": "wrong"})
     assert page.status_code == 429
-    assert "too many attempts" in page.text
+    assert "Too many login attempts" in page.text
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ from tbhub.hub.gate import asked_at
 from tbhub.hub.host_link import HostLink
 from tbhub.hub.host_payload import Credentials, no_credentials
 from tbhub.hub.keeper import Keeper
+from tbhub.hub.language import translate_log
 from tbhub.hub.name_templates import with_default
 from tbhub.hub.places import ids_below, workspaces_below
 from tbhub.hub.quotas import take_place
@@ -205,7 +206,9 @@ class Conductor:
                 after_id=after_id,
             )
         )
-        return LogLines(lines=found)
+        return LogLines(
+            lines=[each.model_copy(update={"text": translate_log(each.text)}) for each in found]
+        )
 
     def counts(self) -> Mapping[State, int]:
         """How many boards there are in each state."""
@@ -613,6 +616,7 @@ def _counted(board: Board, entry: Entry, runs: int, url: str) -> Board:
     update = {
         "runs": runs,
         "url": f"{url}/boards/{entry.id[:8]}/",
+        "message": translate_log(board.message),
         "active": datetime.fromtimestamp(active, UTC),
         "requests": entry.requests,
         "bytes": entry.bytes,

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from tbhub.api.problems import Problem
 from tbhub.boards.wsgi import Scope
 from tbhub.hub.gate import cookie
-from tbhub.texts import LANGUAGES, TEXTS, Language, Message, text
+from tbhub.texts import LANGUAGES, TEXTS, Language, Message, recognize, text
 
 COOKIE = "tbhub-language"  # set by web/src/lib/i18n.svelte.ts
 _MAX_HEADER = 1000
@@ -33,6 +33,24 @@ def say(code: str, /, **values: object) -> str:
 def translate(message: str) -> str:
     """Return a message in the language of the request; other text as it is."""
     return message.in_language(language.get()) if isinstance(message, Message) else message
+
+
+def translate_log(written: str) -> str:
+    """Return a text of a board's log in the language of the request."""
+    if language.get() == "en":
+        return written
+    first, newline, rest = written.partition("\n")  # what a process printed follows
+    return translate(recognize(first)) + newline + rest
+
+
+def translate_finding(check: str, good: bool | None, written: str) -> str:
+    """Return a finding of a storage test in the language of the request."""
+    if language.get() == "en":
+        return written
+    found = recognize(written)
+    if good is False and found is written:
+        return say(f"check.{check}", why=written)
+    return translate(found)
 
 
 def problem_text(problem: Problem) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tbhub.api.models import Board, Reason, State
 from tbhub.api.problems import Problem
-from tbhub.hub.language import language, problem_text, say, translate
+from tbhub.hub.language import language, problem_text, say
 from tbhub.texts import TEXTS, Language
 
 _STYLE = (Path(__file__).parent / "pages.css").read_text("utf-8")
@@ -166,7 +166,7 @@ def ended_page(chrome: Chrome, board: Board, *, can_start: bool) -> bytes:
         f"{'' if board.ended is None else f' {_ago(board.ended)}'}</p><p>{why}{code}</p>",
     ]
     if board.message:
-        parts.append(f"<pre>{escape(translate(board.message))}</pre>")
+        parts.append(f"<pre>{escape(board.message)}</pre>")
     if can_start:
         parts.append(f'<form method="post">{_submit("page.start_again")}</form>')
     elif board.state is State.TERMINATED:

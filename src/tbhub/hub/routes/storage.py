@@ -17,6 +17,7 @@ from tbhub.api.storage_findings import test_place
 from tbhub.catalog.workspaces import workspace_id_of
 from tbhub.hub.access import Caller
 from tbhub.hub.connections import Connections
+from tbhub.hub.language import translate_finding
 from tbhub.hub.routes.common import Reader, TheHub, Word, Writer, problems
 from tbhub.storage.credentials import Known
 
@@ -68,7 +69,10 @@ def test_connection(
 ) -> StorageFindings:
     """What is wrong with a connection, found out by using it."""
     known = _managed(hub.connections, caller, name)
-    return test_place(known.place, known.settings, purpose)
+    found = test_place(known.place, known.settings, purpose)
+    for each in found.findings:
+        each.text = translate_finding(each.check, each.good, each.text)
+    return found
 
 
 def _managed(connections: Connections, caller: Caller, name: str) -> Known:

@@ -1,0 +1,122 @@
+"""The texts that the hub shows: complete in every language, used, and found again in logs."""
+
+from __future__ import annotations
+
+import ast
+import string
+from pathlib import Path
+
+import pytest
+
+from tbhub import texts
+from tbhub.api.models import Reason, Role, State
+from tbhub.api.problems import Problem
+from tbhub.hub.language import COOKIE, language_of
+from tbhub.storage.probe import CHECKS
+from tbhub.texts import TEXTS, Message, recognize, text
+
+SOURCE = Path(texts.__file__).parent
+SAYING = {"text", "say", "_say", "_label", "_submit", "_with_code"}
+
+
+def names(template: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name}
+
+
+@pytest.mark.parametrize("code", TEXTS)
+def test_every_text_has_the_same_values_in_both_languages(code: str) -> None:
+    found = TEXTS[code]
+    assert found.en
+    assert found.zh
+    assert names(found.en) == names(found.zh)
+    assert "您" not in found.zh
+    assert "访客" not in found.zh
+
+
+def said() -> set[str]:
+    """Return the codes that the hub's source says as they are."""
+    found = set()
+    for path in (SOURCE / "hub").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            if is_call and node.func.id in SAYING:
+                constants = [each for each in node.args[:2] if isinstance(each, ast.Constant)]
+                found.update(each.value for each in constants if "." in str(each.value))
+    return found
+
+
+def test_every_code_that_is_said_has_a_text() -> None:
+    assert said()
+    assert said() <= TEXTS.keys()
+
+
+def all_problems(kind: type[Problem]) -> set[str]:
+    return {kind.code}.union(*(all_problems(each) for each in kind.__subclasses__()))
+
+
+def test_all_codes_of_the_api_have_a_text() -> None:
+    """Problems, states, reasons, roles and checks are said by codes that are put together."""
+    wanted = {f"problem.{code}" for code in all_problems(Problem)}
+    wanted |= {f"state.{state.value.lower()}" for state in State}
+    wanted |= {f"reason.{reason.value}" for reason in Reason}
+    wanted |= {f"role.{role}" for role in Role.__args__}  # type: ignore[attr-defined]
+    wanted |= {f"check.{check}" for check in CHECKS}
+    assert wanted <= TEXTS.keys()
+
+
+def test_a_message_is_english_and_known_in_chinese() -> None:
+    made = text("access.role", role=text("role.admin"), name="ada", own=text("role.viewer"))
+    assert made == "Requires role admin; ada has role viewer."
+    assert made.in_language("zh") == "需要管理员角色；ada 的角色是查看者。"
+
+
+def test_values_are_never_templates() -> None:
+    assert text("user.exists", name="{0.__class__}{name}") == (
+        "There is a user {0.__class__}{name} already."
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "chinese"),
+    [
+        ("is running", "正在运行"),
+        ("was placed on host local-1", "已分配到主机 local-1"),
+        ("12 runs and 1 place; waiting for a host", "12 个运行和 1 个位置；等待主机"),
+        ("stopped: It was stopped; it can be started again.", "已停止：看板已停止；可以重新启动。"),
+        ("terminated: It was killed by ada.", "已结束：被 ada 终止。"),
+        ("failed: Host local-1 ended with exit code 3.", "失败：主机 local-1 已结束（退出码 3）。"),
+        ("may list", "可以列举"),
+    ],
+)
+def test_a_line_of_a_log_is_recognized(written: str, chinese: str) -> None:
+    found = recognize(written)
+    assert found == written
+    assert isinstance(found, Message)
+    assert found.in_language("zh") == chinese
+
+
+def test_other_text_stays_as_it_is() -> None:
+    assert not isinstance(recognize("ModuleNotFoundError: No module named 'x'"), Message)
+
+
+@pytest.mark.parametrize(
+    ("cookie", "accepted", "expected"),
+    [
+        ("", "", "en"),
+        ("", "zh-CN,zh;q=0.9,en;q=0.8", "zh"),
+        ("", "en-GB,en;q=0.9,zh;q=0.8", "en"),
+        ("", "fr,zh;q=0.3,en;q=0.7", "en"),
+        ("", "de", "en"),
+        ("", "zh;q=nonsense", "en"),
+        ("zh", "en", "zh"),
+        ("en", "zh", "en"),
+        ("xx", "zh", "zh"),
+    ],
+)
+def test_the_chosen_language_counts_more_than_the_browsers(
+    cookie: str, accepted: str, expected: str
+) -> None:
+    headers = [(b"accept-language", accepted.encode())]
+    if cookie:
+        headers.append((b"cookie", f"a=b; {COOKIE}={cookie}".encode()))
+    assert language_of({"type": "http", "headers": headers}) == expected

@@ -1,0 +1,101 @@
+"""What the hub itself says, in Chinese: its own pages, problems, logs of boards, storage tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.hub import HubProcess
+from support.pages import log_runs, serious, shoot
+
+pytestmark = pytest.mark.browser
+PASSWORD = "correct horse"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
+    """A hub whose users may have one board at once."""
+    where = tmp_path_factory.mktemp("chinese")
+    log_runs(where / "runs", "first")
+    settings = {"auth": "users", "logdirs": where / "runs", "max_boards_per_user": 1}
+    with HubProcess(where / "home", **settings) as hub:
+        hub.wait_for_runs(1)
+        hub.create_user("ada", "admin", PASSWORD)
+        yield hub
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="zh-CN")
+    made = context.new_page()
+    made.set_default_timeout(30_000)
+    yield made
+    context.close()
+
+
+def english(text: str) -> list[str]:
+    """Return the English words of a text, except those that are names."""
+    names = {"tbhub", "TensorBoard", "hub", "ada", "local", "boards"}
+    return [word for word in re.findall(r"[A-Za-z]{3,}", text) if word not in names]
+
+
+def test_login_and_missing_pages_are_chinese(hub: HubProcess, page: Any) -> None:
+    page.goto(f"{hub.url}/")
+    page.get_by_role("heading", name="登录 tbhub").wait_for()
+    assert page.evaluate("document.documentElement.lang") == "zh-CN"
+    page.get_by_label("用户名").fill("ada")
+    page.get_by_label("密码").fill("wrong password")
+    page.get_by_role("button", name="登录").click()
+    page.get_by_role("alert").get_by_text("用户名或密码错误。").wait_for()
+    shoot(page, "login-zh")
+    assert serious(page) == []
+    page.get_by_label("密码").fill(PASSWORD)
+    page.get_by_role("button", name="登录").click()
+    page.get_by_role("heading", name="运行").wait_for()
+    for path in ("/nonsense", "/boards/00000000/"):
+        page.goto(f"{hub.url}{path}")
+        page.get_by_role("heading", name="未找到").wait_for()
+        assert english(page.locator("main").inner_text()) == []
+
+
+def test_quotas_logs_and_endings_are_chinese(hub: HubProcess, page: Any) -> None:
+    page.goto(f"{hub.url}/login?token={hub.token}")
+    board = hub.create_board(runs="all", name="看板一")
+    headers = {"accept-language": "zh-CN"}
+    refused = hub.ask("POST", "/api/v1/boards", json={"runs": "all"}, headers=headers)
+    assert refused.json()["error"]["message"] == (
+        "你有 1 个看板正在运行，同时最多允许 1 个。请先停止一个：看板一。"
+    )
+    hub.json("POST", f"/api/v1/boards/{board['id']}/kill")
+    page.goto(f"{hub.url}/boards/{board['id'][:8]}/")
+    page.get_by_text("已被终止。").wait_for()
+    shoot(page, "board-ended-zh")
+    lines = hub.ask("GET", f"/api/v1/boards/{board['id']}/logs", headers=headers).json()["lines"]
+    left = {line["text"]: english(line["text"].replace("root", "")) for line in lines}
+    assert not any(left.values()), left
+    spoken = hub.json("GET", f"/api/v1/boards/{board['id']}/logs")["lines"]
+    assert "is running" in [line["text"] for line in spoken]
+
+
+def test_a_storage_test_is_chinese(hub: HubProcess) -> None:
+    settings = {"endpoint": "http://127.0.0.1:9", "access_key_id": "x", "secret_access_key": "y"}
+    new = {"name": "away", "uri": "s3://bucket/x", "settings": settings}
+    hub.json("POST", "/api/v1/storage", json=new)
+    headers = {"cookie": "tbhub-language=zh"}
+    found = hub.ask("POST", "/api/v1/storage/away/test", headers=headers).json()["findings"]
+    texts = {each["check"]: each["text"] for each in found}
+    assert texts["reach"].startswith("无法连通存储：")
+    assert texts["read"] == "因上述问题未测试"
+
+
+def test_a_choice_on_the_page_counts_for_the_hubs_own_pages(hub: HubProcess, page: Any) -> None:
+    page.goto(f"{hub.url}/?token={hub.token}")
+    page.get_by_role("heading", name="运行").wait_for()
+    page.locator("nav.rail button").last.click()
+    page.get_by_role("menuitemcheckbox", name="English").click()
+    page.get_by_role("heading", name="Runs").wait_for()
+    page.goto(f"{hub.url}/nonsense")
+    page.get_by_role("heading", name="Not found").wait_for()
