@@ -9,8 +9,9 @@ import pytest
 
 from support import rows
 from support.catalog import Watch, log
-from tbhub.api.models import RunChange
+from tbhub.api.models import NewRun, RunChange
 from tbhub.api.problems import Ambiguous, Conflict, NotFound
+from tbhub.catalog.attempts import begin_run
 from tbhub.catalog.names import name_of, parts_needed, tail_of
 from tbhub.catalog.resolve import resolve
 from tbhub.catalog.run_records import FoundRun, add_found, create_run
@@ -214,3 +215,23 @@ def test_jobs_are_selected_by_number_and_name(database: Database) -> None:
         Ambiguous, match=f"job{plain} can mean 2 things: default/job:{plain}, trial:"
     ):
         selected(database, f"job{plain}")
+
+
+def test_a_job_is_found_or_made_by_its_name(database: Database) -> None:
+    def begin(job: int | str) -> int | None:
+        with database.begin() as connection:
+            home = rows.workspace(connection, "default")
+            ada = rows.user(connection, "ada")
+            new = NewRun(job=job)
+            place = f"/kept/{rows.run(connection)}"
+            number = begin_run(connection, home, ada, new, place, kept=False)
+            (run,) = load_runs(connection, [number])
+        return run.job
+
+    sweep = begin("sweepA")
+    assert begin("sweepA") == sweep
+    assert begin(f"job{sweep}") == sweep  # by its number
+    named = begin("job2300")  # there is no such number: made, and found again
+    assert begin("job2300") == named != sweep
+    assert selected(database, "job2300") == selected(database, "where job = job2300")
+    assert len(selected(database, "job:sweepA")) == 3
