@@ -92,7 +92,10 @@ def test_a_curve_of_a_run_is_zoomed_and_fills_the_window(
 def test_a_run_is_renamed_and_noted(go: Callable[..., Any], hub: HubProcess) -> None:
     (run,) = hub.json("GET", "/api/v1/runs?select=where+path~trial017")["runs"]
     page = go(f"/runs/{run['id']}")
-    page.get_by_role("heading", name=run["name"]).wait_for()
+    assert "/" not in run["name"]  # what its directory is called
+    page.get_by_role("heading", name=run["name"], exact=True).wait_for()
+    page.locator("main, body").get_by_text(f"#{run['id']}", exact=True).first.wait_for()
+    assert page.title().startswith(run["name"])
     page.keyboard.press("e")
     page.get_by_role("dialog").get_by_label("Name").and_(page.locator(":focus")).wait_for()
     page.get_by_role("dialog").get_by_label("Note").fill("The best so far.")
