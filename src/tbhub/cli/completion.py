@@ -57,7 +57,7 @@ def complete_experiments(incomplete: str) -> list[tuple[str, str]]:
 def complete_selectors(incomplete: str) -> list[tuple[str, str]]:
     """Experiments and runs that begin like this, as selectors name them."""
     try:
-        from tbhub.catalog.selection import ExperimentName, RunName
+        from tbhub.catalog.selection import ExperimentName
         from tbhub.client.hub import Hub
 
         cut = _cut_off()
@@ -68,7 +68,7 @@ def complete_selectors(incomplete: str) -> list[tuple[str, str]]:
                 names = _experiments(hub, word.removeprefix(_EXPERIMENT))
             else:
                 names = _experiments(hub, "") if _EXPERIMENT.startswith(word) else []
-                found = [(str(RunName(run.name)), f"#{run.id}") for run in _runs(hub, word)]
+                found = [(_run(run.name), f"#{run.id}") for run in _runs(hub, word)]
         found += [(str(ExperimentName(name)), number) for name, number in names]
     except Exception:
         return []
@@ -88,14 +88,18 @@ def _experiments(hub: Hub, beginning: str) -> list[tuple[str, str]]:
 
 
 def _runs(hub: Hub, beginning: str) -> list[Run]:
-    from tbhub.api.problems import NotFound
-
-    if beginning and not re.fullmatch(r"[\w.-]+", beginning):
+    if beginning and not re.fullmatch(r"\w[\w./-]*", beginning):
         return []  # a path, a filter
-    try:
-        return hub.runs(f"{beginning}*" if beginning else "", limit=_OFFERED, metrics=False).runs
-    except NotFound:
-        return []
+    chosen = f'where name ~ "{beginning}"' if beginning else ""
+    found = hub.runs(chosen, limit=_OFFERED, metrics=False).runs
+    return [run for run in found if run.name.startswith(beginning)]
+
+
+def _run(name: str) -> str:
+    """A run as a selector names it; the end of a path needs no quotes."""
+    from tbhub.catalog.selection import RunName
+
+    return name if re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)+", name) else str(RunName(name))
 
 
 def _is_word(text: str) -> bool:
