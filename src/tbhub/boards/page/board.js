@@ -181,7 +181,8 @@
     const [, asked] = /\/data\/(?:plugin\/\w+\/)?(runs|tags)(?:\?|$)/.exec(this.responseURL) ?? [];
     if (!asked) return;
     const runs = Number(this.getResponseHeader("x-tbhub-runs"));
-    if (asked === "runs") listed = runs;
+    // Both halves of the page ask for the runs: where their answers differ, one half is behind.
+    if (asked === "runs") listed = listed < 0 || listed === runs ? runs : NaN;
     if (runs !== listed) return;
     shown = Math.max(shown, Number(this.getResponseHeader("x-tbhub-version")));
   }
@@ -253,6 +254,7 @@
     // Not there yet, or not for this dashboard (the projector): it is asked again.
     if (!(button instanceof HTMLButtonElement) || button.disabled) return;
     shown = current;
+    listed = -1;
     started = now;
     refreshing = true;
     document.body.classList.add("tbhub-refreshing");
