@@ -22,8 +22,6 @@ RUN = [
     *(sys.executable, "-c", "from tbhub.cli.main import main; main()"),
     *("run", "--resume-or-start", "--name", "mine"),
 ]
-# With these everything that a run writes is published.
-KEEPING = ["--checkpoints"]
 PATIENCE = 300.0  # seconds; only against hangs
 FURTHER = 10  # steps or epochs behind those of the first attempt
 TORCH = """
@@ -121,7 +119,7 @@ def begin(
     homes = {name: str(place / name.lower()) for name in ("TBHUB_HOME", "TBHUB_SPOOL_DIR")}
     with (place / "said").open("wb") as said:
         return subprocess.Popen(
-            [*RUN, *KEEPING, "--", sys.executable, "-c", program.replace("LAST", str(last))],
+            [*RUN, "--", sys.executable, "-c", program.replace("LAST", str(last))],
             cwd=place,
             env={**environment, **homes, "TBHUB_URL": hub.url, "TBHUB_TOKEN": hub.token},
             stdout=said,

@@ -27,7 +27,7 @@ def cancel(details: Details) -> None:
 
 @pytest.fixture
 def engine(slurm: Slurm) -> Engine:
-    return Engine("slurm", cancel, "being cancelled in Slurm (scancel)")
+    return Engine("slurm", cancel, "being cancelled in Slurm (scancel)", cancels=True)
 
 
 @contextmanager

@@ -43,9 +43,7 @@ class Machine:
 
     def publish(self) -> int:
         """Publish everything; how many bytes that took."""
-        publisher = Publisher(
-            self.directory, self.store, self.prefix, state=self.state, include_checkpoints=True
-        )
+        publisher = Publisher(self.directory, self.store, self.prefix, state=self.state)
         left = publisher.publish()
         assert not left.files, left
         return publisher.progress.sent
@@ -282,9 +280,7 @@ def test_the_last_file_of_a_checkpoint_is_published_last(
         return put(path, data)
 
     monkeypatch.setattr(first.store, "put", broken)
-    publisher = Publisher(
-        first.directory, first.store, first.prefix, state=first.state, include_checkpoints=True
-    )
+    publisher = Publisher(first.directory, first.store, first.prefix, state=first.state)
     publisher.publish()
     names = {entry.path.rpartition(first.prefix)[2] for entry in first.store.list(first.prefix)}
     assert "/checkpoint-2/state.json" not in names

@@ -38,6 +38,7 @@ class Engine:
         launcher: Its name.
         kill: Ends a host as somebody else would who has nothing to do with the hub.
         killed: What a board says of such an end, among other things.
+        cancels: Such an end is somebody's wish, after which boards do not restart.
         options: Of the launcher.
         settings: Of the hub.
     """
@@ -47,6 +48,7 @@ class Engine:
     killed: str
     options: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, object] = field(default_factory=dict)
+    cancels: bool = False
 
     def hub(self, home: Path, **settings: object) -> HubProcess:
         """A hub whose hosts run there."""
@@ -144,6 +146,12 @@ class LauncherContract:
 
             engine.kill(engine.there(home)[board["host"]])
 
+            if engine.cancels:
+                failed = hub.wait_for(board["id"], "FAILED")
+                assert failed["reason"] == "CRASHED"
+                assert engine.killed in failed["message"], failed
+                hub.json("POST", f"/api/v1/boards/{board['id']}/start")
+
             def is_back() -> bool:
                 again = hub.wait_for(board["id"], *UP, "FAILED")
                 assert again["state"] != "FAILED", again
@@ -153,7 +161,8 @@ class LauncherContract:
             eventually(lambda: shown(hub, board) == ["exp/a"])
             lines = hub.json("GET", f"/api/v1/boards/{board['id']}/logs")["lines"]
             said = "\n".join(line["text"] for line in lines)
-            assert f"Host {board['host']} crashed: it ended " in said
+            how = "was cancelled" if engine.cancels else "crashed"
+            assert f"Host {board['host']} {how}: it ended " in said
             assert engine.killed in said, said
             assert f"host {board['host']} is registered with" in said
 

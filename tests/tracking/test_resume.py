@@ -40,11 +40,6 @@ checkpoint.write_text(str(step + 1))
 CLOSE = "\nwriter.close()"
 
 
-def keeping() -> list[str]:
-    """The options with which everything that a run writes is published."""
-    return ["--checkpoints"]
-
-
 @pytest.fixture
 def another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """What is started from now on is on another machine."""
@@ -77,9 +72,9 @@ def steps(hub: HubProcess, number: int = 1) -> list[int]:
 def test_the_directory_is_given_back_on_another_machine(
     hub: HubProcess, another_machine: Callable[[], None]
 ) -> None:
-    assert run("run", "--name", "mine", *keeping(), *python(TRAIN + CLOSE)).stdout == "from 0\n"
+    assert run("run", "--name", "mine", *python(TRAIN + CLOSE)).stdout == "from 0\n"
     another_machine()
-    done = run("run", "--resume", "mine", *keeping(), *python(TRAIN + CLOSE))
+    done = run("run", "--resume", "mine", *python(TRAIN + CLOSE))
     assert done.stdout == "from 5\n", done.stderr
     assert "tbhub: restored 3 files" in done.stderr
     assert steps(hub) == list(range(10))
@@ -93,9 +88,9 @@ def test_the_directory_is_given_back_on_another_machine(
 
 def test_a_dead_attempt_on_this_machine_is_adopted_at_once(hub: HubProcess) -> None:
     """No --force, nothing to wait for, nothing lost; what was flushed is published along."""
-    pid = killed("run", "--name", "mine", *keeping(), *python(TRAIN + WAIT))
+    pid = killed("run", "--name", "mine", *python(TRAIN + WAIT))
     (spool,) = all_spools()
-    done = run("run", "--resume", "mine", *keeping(), *python(TRAIN + CLOSE))
+    done = run("run", "--resume", "mine", *python(TRAIN + CLOSE))
     assert done.stdout == "from 5\n", done.stderr
     assert f"attempt 1 has ended: its process {pid} on this machine is gone" in done.stderr
     assert str(spool.directory) in done.stderr
@@ -122,9 +117,7 @@ def test_what_a_fenced_attempt_had_flushed_is_published_later(
     """The first machine was away when the run was resumed on a second; then it comes back."""
     first = os.environ["TBHUB_SPOOL_DIR"]
     late = TRAIN.replace("writer.flush()", "writer.flush(); print('flushed', flush=True)")
-    process = start(
-        "run", "--name", "mine", *keeping(), *python(late + WAIT), stdin=subprocess.PIPE
-    )
+    process = start("run", "--name", "mine", *python(late + WAIT), stdin=subprocess.PIPE)
     assert process.stdout is not None
     agents = list(children(process.pid))
     for each in agents:  # no agent: nothing more of this attempt reaches the hub
@@ -136,7 +129,7 @@ def test_what_a_fenced_attempt_had_flushed_is_published_later(
         os.kill(each, signal.SIGKILL)
     process.communicate(timeout=60)
     another_machine()
-    done = run("run", "--resume", "mine", "--force", *keeping(), *python(LOG, 5, 9))
+    done = run("run", "--resume", "mine", "--force", *python(LOG, 5, 9))
     assert done.returncode == 0, done.stderr
     monkeypatch.setenv("TBHUB_SPOOL_DIR", first)
     assert len(all_spools()) == 1
@@ -151,14 +144,14 @@ def test_a_late_checkpoint_does_not_replace_a_newer_one(
     hub: HubProcess, another_machine: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = os.environ["TBHUB_SPOOL_DIR"]
-    killed("run", "--name", "mine", *keeping(), *python(TRAIN + WAIT))
+    killed("run", "--name", "mine", *python(TRAIN + WAIT))
     (spool,) = all_spools()
     (spool.directory / "checkpoints" / "last.pt").write_text("older")
     another_machine()
     code = "import os; from pathlib import Path\n"
     code += "path = Path(os.environ['TBHUB_LOGDIR'], 'checkpoints'); path.mkdir(exist_ok=True)\n"
     code += "(path / 'last.pt').write_text('newer')"
-    assert run("run", "--resume", "mine", "--force", *keeping(), *python(code)).returncode == 0
+    assert run("run", "--resume", "mine", "--force", *python(code)).returncode == 0
     monkeypatch.setenv("TBHUB_SPOOL_DIR", first)
     synced = run("sync")
     assert synced.returncode == 1
@@ -178,17 +171,14 @@ def test_three_machines_in_turn(
         "run",
         "--name",
         "mine",
-        *keeping(),
         *python(LOG.replace("print(", "0 and print(") + WAIT, 0, 5),
     )
     another_machine()
     code = LOG + "Path = __import__('pathlib').Path; Path(writer.logdir, 'b.pt').write_text('b')"
-    assert (
-        run("run", "--resume", "mine", "--force", *keeping(), *python(code, 5, 9)).returncode == 0
-    )
+    assert run("run", "--resume", "mine", "--force", *python(code, 5, 9)).returncode == 0
     monkeypatch.setenv("TBHUB_SPOOL_DIR", first)
     read = LOG + "Path = __import__('pathlib').Path; print(Path(writer.logdir, 'b.pt').read_text())"
-    done = run("run", "--resume", "mine", *keeping(), *python(read, 9, 12))
+    done = run("run", "--resume", "mine", *python(read, 9, 12))
     assert done.stdout.endswith("b\n"), done.stderr
     assert steps(hub) == list(range(12))
     assert all_spools() == []
@@ -225,7 +215,7 @@ def test_one_command_for_a_job_that_is_started_again(
     hub: HubProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "77")
-    command = ("run", "--resume-or-start", *keeping(), *python(TRAIN + CLOSE))
+    command = ("run", "--resume-or-start", *python(TRAIN + CLOSE))
     assert run(*command).stdout == "from 0\n"
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
     assert run(*command).stdout == "from 5\n"
@@ -249,7 +239,7 @@ def test_all_ranks_of_a_job_resume_as_one_attempt(
         processes = []
         for rank in (0, 1):
             monkeypatch.setenv("RANK", str(rank))
-            options = ("run", "--resume-or-start", *keeping())
+            options = ("run", "--resume-or-start")
             processes.append(start(*options, *python(TRAIN + CLOSE)))
         said = [process.communicate(timeout=90) for process in processes]
         assert [out for out, _ in said] == [f"from {5 * (attempt - 1)}\n"] * 2, said

@@ -177,9 +177,7 @@ def start(
         if key is not None:
             _tell_if_other(board, new)
         if not detach:
-            open_when_up(
-                hub, board, patience, browser, wait=wait is not False, strict=strict
-            )
+            open_when_up(hub, board, patience, browser, wait=wait is not False, strict=strict)
             return
         print(board.id, flush=True)
         if wait:

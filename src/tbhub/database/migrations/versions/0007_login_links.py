@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0009"
+revision = "0007"
 down_revision = "0006"
 
 _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
