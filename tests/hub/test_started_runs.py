@@ -121,6 +121,16 @@ def test_places_below_a_storage_are_safe_and_unlike(hub: HubProcess, tmp_path: P
     assert refused(hub, location="/a", storage="/b")[0] == 422
 
 
+def test_a_directory_with_older_files_is_not_given_to_a_new_run(
+    hub: HubProcess, tmp_path: Path
+) -> None:
+    older = tmp_path / "top/default/default/mine"
+    older.mkdir(parents=True)
+    (older / "events.out.tfevents.1.old").touch()
+    started = start(hub, name="mine", storage=str(tmp_path / "top"))
+    assert started["target"] == f"{older}-{started['run']['id']}"
+
+
 def test_places_are_not_anybodys_to_choose(hub: HubProcess, tmp_path: Path) -> None:
     token = hub.create_user("maria")
     hub.json("PUT", "/api/v1/workspaces/default/members/maria", json={"role": "member"})

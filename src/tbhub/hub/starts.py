@@ -125,7 +125,8 @@ def _place(
 
     def placed(number: int, name: str) -> str:
         plain = f"{top}/{safe_part(name)}"
-        return plain if _is_free(connection, plain) else f"{plain}-{number}"
+        is_free = _is_free(connection, plain) and not _has_files(plain)
+        return plain if is_free else f"{plain}-{number}"
 
     return placed
 
@@ -179,6 +180,17 @@ def require_place(
 def safe_part(name: str) -> str:
     """A name as one part of a path that nothing misunderstands."""
     return _UNSAFE.sub("_", name)[:_LONGEST_PART].strip(".") or "_"
+
+
+def _has_files(place: str) -> bool:
+    """Return whether a directory of this machine holds anything: it would seem to be the run's."""
+    if is_uri(place):
+        return False
+    try:
+        with os.scandir(place) as found:
+            return any(found)
+    except OSError:
+        return False
 
 
 def _is_free(connection: Connection, place: str) -> bool:
