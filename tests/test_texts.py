@@ -11,8 +11,10 @@ import pytest
 from tbhub import texts
 from tbhub.api.models import Reason, Role, State
 from tbhub.api.problems import Problem
+from tbhub.boards.life import Cause, HostDied, Life, handle
 from tbhub.hub.language import COOKIE, language_of
-from tbhub.storage.probe import CHECKS
+from tbhub.hub.troubles import waits_for
+from tbhub.storage.probe import CHECKS_FOR
 from tbhub.texts import TEXTS, Message, recognize, text
 
 SOURCE = Path(texts.__file__).parent
@@ -60,7 +62,7 @@ def test_all_codes_of_the_api_have_a_text() -> None:
     wanted |= {f"state.{state.value.lower()}" for state in State}
     wanted |= {f"reason.{reason.value}" for reason in Reason}
     wanted |= {f"role.{role}" for role in Role.__args__}  # type: ignore[attr-defined]
-    wanted |= {f"check.{check}" for check in CHECKS}
+    wanted |= {f"check.{check}" for checks in CHECKS_FOR.values() for check in checks}
     assert wanted <= TEXTS.keys()
 
 
@@ -85,7 +87,42 @@ def test_values_are_never_templates() -> None:
         ("stopped: It was stopped; it can be started again.", "已停止：看板已停止；可以重新启动。"),
         ("terminated: It was killed by ada.", "已结束：被 ada 终止。"),
         ("failed: Host local-1 ended with exit code 3.", "失败：主机 local-1 已结束（退出码 3）。"),
+        ("now shows 3 runs, before 1 run", "现显示 3 个运行，此前 1 个运行"),
+        (
+            "Host local-1 crashed: it ended by signal SIGKILL (exit code 137)."
+            " The board restarts by itself.",
+            "主机 local-1 崩溃：信号 SIGKILL，退出码 137。看板将自动重启。",
+        ),
+        (
+            "Host local-1 crashed: it ended with exit code 3."
+            " The board restarts in a process of its own.",
+            "主机 local-1 崩溃：退出码 3。看板将在单独的进程中重启。",
+        ),
+        (
+            "failed: Host local-1 crashed: it ended with exit code 3."
+            " It was crash 3 of the processes that served this board.",
+            "失败：主机 local-1 崩溃：退出码 3。这是为此看板提供服务的进程第 3 次崩溃。",
+        ),
+        (
+            "Host slurm-1 was preempted: it ended by being preempted: a job of higher priority"
+            " took its place (job 7, PREEMPTED). The board restarts by itself.",
+            "主机 slurm-1 被抢占：被优先级更高的作业抢占（作业 7，PREEMPTED）。看板将自动重启。",
+        ),
+        ("host k8s-1: its pod waits for a node: 0/3 fit", "主机 k8s-1：Pod 正在等待节点：0/3 fit"),
+        (
+            "host slurm-1: job 7 waits in Slurm's queue until nodes are free (Resources)",
+            "主机 slurm-1：作业 7 在 Slurm 队列中等待：暂无空闲节点（Resources）",
+        ),
+        (
+            "host ray-1 is drained; another host will be chosen",
+            "主机 ray-1 正在排空；将选择另一台主机",
+        ),
+        (
+            waits_for([{"path": "/a", "problem": ""}, {"path": "/b", "problem": ""}]),
+            "等待 /a 及另外 1 处：它们在提供看板服务的机器上不存在。",
+        ),
         ("may list", "可以列举"),
+        ("may write in parts", "可以分段写入"),
     ],
 )
 def test_a_line_of_a_log_is_recognized(written: str, chinese: str) -> None:
@@ -93,6 +130,15 @@ def test_a_line_of_a_log_is_recognized(written: str, chinese: str) -> None:
     assert found == written
     assert isinstance(found, Message)
     assert found.in_language("zh") == chinese
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_every_cause_of_a_restart_is_recognized(cause: Cause) -> None:
+    life = Life(state=State.RUNNING, host="local-1")
+    after, _ = handle(life, HostDied(None, cause=cause), 0.0)
+    found = recognize(after.message)
+    assert isinstance(found, Message)
+    assert cause.value not in found.in_language("zh")
 
 
 def test_other_text_stays_as_it_is() -> None:

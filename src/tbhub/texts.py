@@ -86,7 +86,7 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
     return [(code, pattern) for _, code, pattern in sorted(made, key=lambda each: -each[0])]
 
 
-_NUMBERS = frozenset({"n", "runs", "places", "now", "before"})  # values that are numbers
+_NUMBERS = frozenset({"n", "runs", "places"})  # values that are numbers
 _NUMBER, _ANY = r"[\d,]+", ".+?"
 
 _PROBLEMS = {
@@ -327,9 +327,7 @@ _RECOGNIZED = {
     "log.queued": Text("{what}; waiting for a host", "{what}；等待主机"),
     "log.added": Text("{what} added", "已添加 {what}"),
     "log.removed": Text("{what} taken out", "已移除 {what}"),
-    "log.shows": Text(
-        "now shows {now} runs, before {before}", "现显示 {now} 个运行，此前 {before} 个"
-    ),
+    "log.shows": Text("now shows {now}, before {before}", "现显示 {now}，此前 {before}"),
     "log.runs_and_places": Text(
         "{runs} runs and {places} places", "{runs} 个运行和 {places} 个位置"
     ),
@@ -354,8 +352,195 @@ _RECOGNIZED = {
         "Nothing was logged by its runs within {time}.", "{time}内其运行没有任何记录。"
     ),
     "log.host_ended": Text("Host {host} ended {how}.", "主机 {host} 已结束（{how}）。"),
+    "log.host_died": Text("Host {host} {cause}: it ended {how}.", "主机 {host} {cause}：{how}。"),
+    "log.restarts": Text("{what} The board restarts by itself.", "{what}看板将自动重启。"),
+    "log.isolated": Text(
+        "{what} The board restarts in a process of its own.", "{what}看板将在单独的进程中重启。"
+    ),
+    "log.given_up": Text(
+        "{what} It was crash {n} of the processes that served this board.",
+        "{what}这是为此看板提供服务的进程第 {n} 次崩溃。",
+    ),
+    "log.host_drained": Text("host {host} is drained", "主机 {host} 正在排空"),
+    "log.one_day": Text("1 day", "1 天"),
+    "log.days": Text("{n} days", "{n} 天"),
+    "log.one_hour": Text("1 hour", "1 小时"),
+    "log.hours": Text("{n} hours", "{n} 小时"),
+    "log.one_minute": Text("1 minute", "1 分钟"),
+    "log.minutes": Text("{n} minutes", "{n} 分钟"),
+    "log.one_second": Text("1 second", "1 秒"),
+    "log.seconds": Text("{n} seconds", "{n} 秒"),
+    # --- why a host ended: `boards.life.Cause`
+    "cause.crash": Text("crashed", "崩溃"),
+    "cause.out_of_memory": Text("ran out of memory", "内存不足"),
+    "cause.preemption": Text("was preempted", "被抢占"),
+    "cause.eviction": Text("was evicted", "被驱逐"),
+    "cause.drain": Text("was drained", "被排空"),
+    "cause.time_limit": Text("reached its time limit", "已到时限"),
+    "cause.node_lost": Text("lost its machine", "失去所在机器"),
+    "cause.cancelled": Text("was cancelled", "被取消"),
+    # --- how a host ended, in the words of its launcher
     "log.with_exit_code": Text("with exit code {code}", "退出码 {code}"),
     "log.by_signal": Text("by signal {signal}", "信号 {signal}"),
+    "log.by_signal_with_code": Text(
+        "by signal {signal} (exit code {code})", "信号 {signal}，退出码 {code}"
+    ),
+    "log.unknown_reason": Text("for an unknown reason", "原因未知"),
+    "log.reasons_unknown": Text("for reasons unknown", "原因未知"),
+    "log.machine_restarted": Text("when the machine was restarted", "机器已重启"),
+    "log.all_killed": Text("by being killed, shell and all", "连同 shell 一起被终止"),
+    "log.launcher_changed": Text(
+        "when the hub changed from launcher {old} to {new}", "hub 的启动器由 {old} 改为 {new}"
+    ),
+    "log.memory_limit": Text("because it ran out of its memory limit", "超出内存限制"),
+    "log.memory_limit_of": Text(
+        "because it ran out of its memory limit of {size}", "超出内存限制 {size}"
+    ),
+    "log.likely_memory": Text(
+        "by signal SIGKILL (exit code 137), likely because it ran out of its memory limit of"
+        " {size}",
+        "信号 SIGKILL，退出码 137，可能超出内存限制 {size}",
+    ),
+    "log.container_removed": Text("when its container was removed", "容器已被删除"),
+    "log.container_failed": Text("because its container failed: {why}", "容器出错：{why}"),
+    "log.pod_evicted": Text("because its pod was evicted", "Pod 被驱逐"),
+    "log.pod_evicted_why": Text("because its pod was evicted: {why}", "Pod 被驱逐：{why}"),
+    "log.pod_preempted": Text("because its pod was preempted", "Pod 被抢占"),
+    "log.pod_preempted_why": Text("because its pod was preempted: {why}", "Pod 被抢占：{why}"),
+    "log.pod_deleted": Text(
+        "because its pod was deleted or its node drained", "Pod 被删除或节点被排空"
+    ),
+    "log.pod_replaced": Text(
+        "because its pod was replaced: deleted, or its node drained",
+        "Pod 已被替换：被删除，或节点被排空",
+    ),
+    "log.deployment_deleted": Text("because its Deployment was deleted", "Deployment 已被删除"),
+    "log.image_missing": Text(
+        "because its image {image} cannot be had: {why}", "无法获取镜像 {image}：{why}"
+    ),
+    "log.node_lost": Text("because its node was lost", "节点丢失"),
+    "log.node_lost_why": Text("because its node was lost: {why}", "节点丢失：{why}"),
+    "log.node_shut_down": Text("because its node was shut down", "节点已关机"),
+    "log.node_shut_down_why": Text("because its node was shut down: {why}", "节点已关机：{why}"),
+    "log.node_drained": Text("because its node is drained", "节点正在排空"),
+    "log.node_was_drained": Text("because its node was drained", "节点被排空"),
+    "log.node_preempted": Text("because its node was preempted", "节点被抢占"),
+    "log.node_removed": Text("because its node was taken out of the cluster", "节点已移出集群"),
+    "log.node_died": Text("because its node died", "节点故障"),
+    "log.node_failed": Text("because its node failed", "节点故障"),
+    "log.node_not_booted": Text("because its node did not boot", "节点未能启动"),
+    "log.node_refuses": Text("because its node may not have it any more", "节点不再允许运行它"),
+    "log.node_refuses_why": Text(
+        "because its node may not have it any more: {why}", "节点不再允许运行它：{why}"
+    ),
+    "log.not_begun": Text("before it had begun", "尚未开始"),
+    "log.actor_killed": Text("because its actor was killed (ray.kill)", "actor 被终止（ray.kill）"),
+    "log.actor_process_died": Text("because the process of its actor died", "actor 的进程意外结束"),
+    "log.actor_process_died_why": Text(
+        "because the process of its actor died ({why})", "actor 的进程意外结束（{why}）"
+    ),
+    "log.actor_restarted": Text("by being started anew by Ray", "被 Ray 重新启动"),
+    "log.ray_memory": Text(
+        "because Ray ended it when its node ran out of memory: {why}",
+        "节点内存不足，被 Ray 结束：{why}",
+    ),
+    "log.job": Text("{how} (job {job}, {state})", "{how}（作业 {job}，{state}）"),
+    "log.job_preempted": Text(
+        "by being preempted: a job of higher priority took its place", "被优先级更高的作业抢占"
+    ),
+    "log.job_requeued": Text("by being put back into Slurm's queue", "被放回 Slurm 队列"),
+    "log.job_moved": Text("by being moved to another cluster", "被移到另一个集群"),
+    "log.job_time_limit": Text("at its job's time limit", "已到作业时限"),
+    "log.job_deadline": Text("at its job's deadline", "已到作业截止时间"),
+    "log.job_cancelled": Text(
+        "by its job {job} being cancelled in Slurm (scancel)",
+        "作业 {job} 在 Slurm 中被取消（scancel）",
+    ),
+    "log.job_memory": Text(
+        "by using more memory than its job {job} has; raise the launcher's option memory",
+        "内存用量超出作业 {job} 的限制；请调大启动器的 memory 选项",
+    ),
+    # --- what a board waits for
+    "wait.data": Text(
+        "Waiting for the first data: nothing has been logged yet.", "等待首批数据：尚无任何记录。"
+    ),
+    "wait.path": Text(
+        "Waiting for {path}, which does not exist where the board is served.",
+        "等待 {path}：它在提供看板服务的机器上不存在。",
+    ),
+    "wait.paths": Text(
+        "Waiting for {path} and {n} more, which does not exist where the board is served.",
+        "等待 {path} 及另外 {n} 处：它们在提供看板服务的机器上不存在。",
+    ),
+    "wait.unreadable": Text(
+        "{path} cannot be read: {why}. hint: the user that the board is served as needs the right"
+        " to read it",
+        "无法读取 {path}：{why}。提供看板服务的用户需要读取权限",
+    ),
+    "wait.unreadable_store": Text(
+        "{path} cannot be read: {why}. hint: `tbhub storage test {tested}` tells more;"
+        " `tbhub storage add NAME {added}` gives the hub credentials for it",
+        "无法读取 {path}：{why}。`tbhub storage test {tested}` 可查看详情；"
+        "`tbhub storage add 名称 {added}` 可为 hub 添加凭据",
+    ),
+    "wait.not_mounted": Text(
+        "{path} exists on the hub's machine but not where the board is served. hint: mount it for"
+        " hosts of the launcher {launcher}, see docs/launchers.md",
+        "{path} 在 hub 的机器上存在，但在提供看板服务的机器上不存在。"
+        "请为启动器 {launcher} 的主机挂载它，见 docs/launchers.md",
+    ),
+    "wait.host": Text("host {host}: {what}", "主机 {host}：{what}"),
+    "wait.no_host": Text("no host could be started: {why}", "无法启动主机：{why}"),
+    "wait.no_host_yet": Text(
+        "no host could be started, which is tried again: {why}", "无法启动主机，将重试：{why}"
+    ),
+    "wait.host_ended": Text("it ended {how}.", "已结束（{how}）。"),
+    "wait.host_ended_saying": Text("it ended {how}. {last}", "已结束（{how}）。{last}"),
+    "wait.container": Text("its container has been created", "容器已创建"),
+    "wait.container_on": Text("its container is being made on {node}", "正在 {node} 上创建容器"),
+    "wait.pod": Text("its pod is being made", "正在创建 Pod"),
+    "wait.pod_made": Text("its pod has been made", "Pod 已创建"),
+    "wait.no_pod": Text("no pod can be made: {why}", "无法创建 Pod：{why}"),
+    "wait.node": Text("its pod waits for a node", "Pod 正在等待节点"),
+    "wait.node_why": Text("its pod waits for a node: {why}", "Pod 正在等待节点：{why}"),
+    "wait.actor_labels": Text(
+        "its actor waits for a node with the labels {labels}: there is none",
+        "actor 正在等待带有标签 {labels} 的节点：目前没有",
+    ),
+    "wait.actor_node": Text(
+        "its actor waits for a node with {wanted}: none has that much",
+        "actor 正在等待具有 {wanted} 的节点：没有节点满足",
+    ),
+    "wait.actor_resources": Text(
+        "its actor waits for resources: {wanted}; those there are are in use",
+        "actor 正在等待资源 {wanted}：现有资源已被占用",
+    ),
+    "wait.actor_starts": Text(
+        "its actor has a place, and its worker is being started",
+        "actor 已分配到节点，正在启动工作进程",
+    ),
+    "wait.job_queued": Text("job {job} is in Slurm's queue", "作业 {job} 在 Slurm 队列中"),
+    "wait.job_queued_why": Text(
+        "job {job} waits in Slurm's queue {why} ({reason})",
+        "作业 {job} 在 Slurm 队列中等待：{why}（{reason}）",
+    ),
+    "wait.job": Text("job {job} waits ({reason})", "作业 {job} 正在等待（{reason}）"),
+    "wait.job_node": Text("job {job}: its node is made ready", "作业 {job}：正在准备节点"),
+    "wait.slurm_resources": Text("until nodes are free", "暂无空闲节点"),
+    "wait.slurm_priority": Text("behind jobs of higher priority", "前面有优先级更高的作业"),
+    "wait.slurm_dependency": Text("for jobs it depends on", "等待所依赖的作业"),
+    "wait.slurm_down": Text("because its partition is down", "分区已停用"),
+    "wait.slurm_inactive": Text("because its partition is not active", "分区未激活"),
+    "wait.slurm_nodes": Text("for more nodes than its partition has", "所需节点数超出分区"),
+    "wait.slurm_time": Text("for more time than its partition gives", "所需时间超出分区上限"),
+    "wait.slurm_unavailable": Text(
+        "for nodes that are down, drained or reserved", "所需节点已停机、被排空或被预留"
+    ),
+    "wait.slurm_held": Text("because it is held", "作业被挂起"),
+    "wait.slurm_held_admin": Text("because it is held by an administrator", "作业被管理员挂起"),
+    "wait.slurm_constraints": Text("for what no node can give", "没有节点满足要求"),
+    "wait.slurm_begin": Text("for the time it is to begin at", "未到开始时间"),
+    "wait.slurm_reservation": Text("for its reservation", "等待预留"),
     # --- the test of a storage connection
     "storage.answers": Text("the store answers", "存储有响应"),
     "storage.accepted": Text("accepted", "已接受"),
@@ -367,9 +552,14 @@ _RECOGNIZED = {
     "storage.may_list": Text("may list", "可以列举"),
     "storage.may_read": Text("may read", "可以读取"),
     "storage.may_write": Text("may write", "可以写入"),
+    "storage.created": Text("refuses to replace what was created", "拒绝覆盖已新建的对象"),
+    "storage.parts": Text("may write in parts", "可以分段写入"),
     "storage.may_delete": Text("may delete", "可以删除"),
     "storage.left": Text("{why}; {name} is left there", "{why}；{name} 留在该处"),
     "storage.not_tried": Text("not tried, because of the above", "因上述问题未测试"),
+    "storage.nothing_to_read": Text(
+        "not tried: nothing is there to read yet", "未测试：尚无可读取的内容"
+    ),
     "storage.not_known": Text("not known", "未知"),
 }
 
@@ -383,6 +573,8 @@ _FAILED_CHECKS = {
     "check.list": Text("{why}", "无法列举：{why}"),
     "check.read": Text("{why}", "无法读取：{why}"),
     "check.write": Text("{why}", "无法写入：{why}"),
+    "check.create": Text("{why}", "无法仅新建：{why}"),
+    "check.parts": Text("{why}", "无法分段写入：{why}"),
     "check.delete": Text("{why}", "无法删除：{why}"),
 }
 

@@ -69,6 +69,7 @@ def test_a_run_is_shown_with_all_that_is_known_of_it(database: Database) -> None
         "experiment": "mnist/cnn",
         "experiment_id": 1,
         "job": job,
+        "job_name": "",
         "location": "/logs/ws/mnist/cnn/first",
         "status": "failed",
         "exit_code": 3,

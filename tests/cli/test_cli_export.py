@@ -120,7 +120,7 @@ def test_runs_of_a_bucket(
     uri = f"s3://{weed.BUCKET}/{logs.parent.name}"
     store, top = open_store(uri)
     for file in logs.rglob("*tfevents*"):
-        store.put(f"{top}/{file.relative_to(logs)}", file)
+        store.put(f"{top}/{file.relative_to(logs)}", file.read_bytes())
     store.close()
     done = run(uri)
     assert (done.status, done.err) == (0, "")

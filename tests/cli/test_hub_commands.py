@@ -274,7 +274,7 @@ def test_paths_are_those_of_the_current_directory(up: Up) -> None:
 
 def test_options_of_a_board(up: Up) -> None:
     id_ = start(
-        up, "all", "--name", "mine", "--template", "{run}-{hparams.lr}", "--group-by", "lr",
+        up, "all", "--name", "mine", "--name-template", "{run}-{hparams.lr}", "--group-by", "lr",
         "--hide-grouped", "--samples", "50", "--requests-per-minute", "90", "--idle-timeout", "2h",
         "--max-runtime", "1d",
         "--follow",
@@ -508,7 +508,7 @@ def test_runs_of_any_name(up: Up) -> None:
         assert {each["path"] for each in up.json("runs", "exp:odd")} == {f"odd/{n}" for n in names}
         table = up.done("runs", "exp:odd")
         assert "\x1b" not in table
-        assert "\\x1b[31mred" in table
+        assert "%1B[31mred" in table
         assert shown_runs(up, start(up, "./runs/odd/two words")) == 1
     finally:
         up.done("runs", "delete", "exp:odd", "--files", "--yes")
@@ -580,7 +580,7 @@ def test_more_and_fewer_runs(up: Up, experiments: dict[str, int], trials: dict[s
         (("start", "99"), "There is no experiment exp:99; `tbhub experiments` lists those"),
         (("start", "runs"), "There is no run runs; for the directory write ./runs\n"),
         (("start", "a"), "There is no run a. An experiment is called so: exp:a.\n"),
-        (("tokens", "revoke", "99"), "no token 99; `tbhub tokens` lists those there are"),
+        (("tokens", "revoke", "99"), "There is no token 99; `tbhub tokens` lists those there are"),
     ],
 )
 def test_what_is_not_there_says_where_to_look(

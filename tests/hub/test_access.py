@@ -201,6 +201,7 @@ MATRIX: dict[str, Row] = {
     "GET /api/v1/me": ("/api/v1/me", KNOWN),
     "GET /api/v1/status": ("/api/v1/status", KNOWN),
     "GET /api/v1/hosts": ("/api/v1/hosts", ADMINS),
+    "GET /api/v1/doctor": ("/api/v1/doctor", ADMINS),
     "POST /api/v1/hosts/{host}/drain": (
         "/api/v1/hosts/none/drain",
         all_who(403, 403, 404, 403, 403),

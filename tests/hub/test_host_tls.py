@@ -199,7 +199,7 @@ class Between:
 def test_a_hub_tells_nothing_to_somebody_between(logdir: Path, tmp_path: Path) -> None:
     with HubProcess(tmp_path / "home", logdirs=logdir, host_tls=True) as hub:
         hub.wait_for_runs(RUNS)
-        board = str(hub.create_board(runs="run1")["id"])
+        board = str(hub.create_board(runs="#1")["id"])
         address, secret = host_of(hub)
         hub.kill()
         between = Between(address)

@@ -116,10 +116,10 @@ async def test_a_place_outside_the_logdirs_shows_the_known_runs_below_it(
     catalog.run(tmp_path / "logs" / "known", name="known")
     async with Conducted(sqlite, tmp_path) as hub:
         board = await hub.create(ada, uris=[str(tmp_path / "logs")])
-        await hub.shows(board.id, ["exp/known"])
+        await hub.shows(board.id, ["known"])
         later = catalog.run(log(tmp_path / "logs" / "later", 1), name="later")
         hub.conductor.runs_changed([later])
-        await hub.shows(board.id, ["exp/known", "exp/later"])
+        await hub.shows(board.id, ["known", "later"])
 
 
 @running
@@ -147,7 +147,7 @@ async def test_archived_and_removed_runs_are_left_out_of_a_place(
         assert (named.state, await hub.names(named.id)) == (State.RUNNING, ["."])
         # A run that is on the board already is not there twice.
         both = await hub.create(ADMIN, trials=[numbers["a"]], uris=[str(tmp_path / "logs")])
-        await hub.shows(both.id, ["exp/a", "logs/b", "logs/c"])
+        await hub.shows(both.id, ["a", "logs/b", "logs/c"])
 
 
 @running

@@ -24,6 +24,7 @@ from aiohttp import web
 from support.hub import PATIENCE, HubProcess, eventually
 from tbhub import SummaryWriter
 from tbhub.api.models import State
+from tbhub.boards.suspicion import MAX_CRASHES_ALONE
 from tbhub.hub.access import Caller
 from tbhub.hub.gate import Gate
 from tbhub.hub.proxy import Proxy
@@ -176,7 +177,7 @@ def test_only_who_may_keeps_a_board_awake(hub: HubProcess, board: dict[str, Any]
 
 
 def test_a_client_that_goes_ends_its_stream_at_the_host(hub: HubProcess) -> None:
-    board = hub.create_board(runs="run1-run3")
+    board = hub.create_board(runs="#1, #2, #3")
     (host,) = hub.json("GET", "/api/v1/status")["hosts"]
     port = urlsplit(host["address"]).port
 
@@ -198,7 +199,7 @@ def test_a_client_that_goes_ends_its_stream_at_the_host(hub: HubProcess) -> None
 
 
 def test_a_stopped_board_wakes_when_its_page_is_visited(hub: HubProcess) -> None:
-    board = hub.create_board(runs="run1-run5")
+    board = hub.create_board(runs="#1, #2, #3, #4, #5")
     hub.json("POST", f"/api/v1/boards/{board['id']}/stop")
     hub.wait_for(board["id"], "STOPPED")
     # What an open page goes on asking does not wake it.
@@ -213,7 +214,7 @@ def test_a_stopped_board_wakes_when_its_page_is_visited(hub: HubProcess) -> None
 
 
 def test_an_ended_board_says_why(hub: HubProcess) -> None:
-    board = hub.create_board(runs="run1-run5", name="<i>mine</i>")
+    board = hub.create_board(runs="#1, #2, #3, #4, #5", name="<i>mine</i>")
     hub.json("POST", f"/api/v1/boards/{board['id']}/kill")
     answer = hub.ask("GET", root(board), headers={"accept": "text/html"})
     assert answer.status_code == 410
@@ -223,25 +224,44 @@ def test_an_ended_board_says_why(hub: HubProcess) -> None:
     assert hub.ask("GET", root(board)).json()["error"]["details"]["state"] == "TERMINATED"
 
 
-def test_a_host_that_is_gone_is_said_to_be_and_replaced(hub: HubProcess) -> None:
-    board = hub.create_board(runs="run1-run5")
-    (host,) = hub.json("GET", "/api/v1/status")["hosts"]
+def kill_its_host(hub: HubProcess, board: dict[str, Any]) -> str:
+    """Kill the process that serves a board; return the id of the host."""
+    host = str(hub.wait_for(board["id"], "RUNNING")["host"])
     pid = next(
         int(line.partition("process ")[2])
         for line in reversed(hub.log.splitlines())
-        if f"host {host['id']} is at" in line
+        if f"host {host} is at" in line
     )
     os.kill(pid, signal.SIGKILL)
-    hub.wait_for(board["id"], "FAILED")
-    page = hub.ask("GET", root(board), headers={"accept": "text/html"})
-    assert page.status_code == 410
-    assert "ended unexpectedly" in page.text
-    assert "Start it again" in page.text
-    # The button of the page.
-    again = hub.ask("POST", root(board))
-    assert (again.status_code, again.headers["location"]) == (303, root(board))
-    hub.wait_for(board["id"], "RUNNING")
-    assert hub.ask("GET", root(board)).status_code == 200
+    return host
+
+
+def test_a_board_restarts_after_a_crash_until_it_is_given_up(tmp_path: Path) -> None:
+    with SummaryWriter(tmp_path / "runs" / "a") as writer:
+        writer.add_scalar("loss", 1.0, 0)
+    with HubProcess(tmp_path / "home", logdirs=tmp_path / "runs") as hub:
+        hub.wait_for_runs(1)
+        board = hub.create_board(runs="all")
+        for _ in range(MAX_CRASHES_ALONE - 1):
+            crashed = kill_its_host(hub, board)
+
+            def is_back(crashed: str = crashed) -> bool:
+                found = hub.json("GET", f"/api/v1/boards/{board['id']}")
+                return bool(found["state"] == "RUNNING" and found["host"] != crashed)
+
+            eventually(is_back, "the board did not restart")
+            assert hub.ask("GET", root(board)).status_code == 200
+        kill_its_host(hub, board)
+        hub.wait_for(board["id"], "FAILED")
+        page = hub.ask("GET", root(board), headers={"accept": "text/html"})
+        assert page.status_code == 410
+        assert "ended unexpectedly" in page.text
+        assert "Start it again" in page.text
+        # The button of the page.
+        again = hub.ask("POST", root(board))
+        assert (again.status_code, again.headers["location"]) == (303, root(board))
+        hub.wait_for(board["id"], "RUNNING")
+        assert hub.ask("GET", root(board)).status_code == 200
 
 
 # --- a host that tells what it was sent

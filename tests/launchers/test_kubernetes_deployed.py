@@ -217,7 +217,7 @@ def a_board_is_served(client: httpx2.Client) -> None:
     path = f"/api/v1/boards/{board['id']}"
     eventually(lambda: client.get(path).json()["state"] == "RUNNING", "it does not run")
     its = client.get(path).json()["url"].partition("/boards/")[2]
-    eventually(lambda: client.get(f"/boards/{its}data/runs").json() == ["exp/a"])
+    eventually(lambda: client.get(f"/boards/{its}data/runs").json() == ["a"])
 
 
 # --- what has to be another way here: images that no registry has, and little room

@@ -82,7 +82,7 @@ def test_boards_of_a_drained_node_wait_for_another(
     again = hub.wait_for(board["id"], *UP)
     assert (again["id"], again["url"]) == (board["id"], board["url"])
     assert again["host"] != board["host"]
-    eventually(lambda: shown(hub, board) == ["exp/a"])
+    eventually(lambda: shown(hub, board) == ["a"])
 
 
 def test_boards_of_a_pod_that_is_deleted_go_to_another(
@@ -97,7 +97,7 @@ def test_boards_of_a_pod_that_is_deleted_go_to_another(
         return found["host"] not in (None, board["host"]) and found["state"] in UP
 
     eventually(has_moved, "it has not moved")
-    eventually(lambda: shown(hub, board) == ["exp/a"])
+    eventually(lambda: shown(hub, board) == ["a"])
 
 
 def test_an_image_that_is_missing_is_told_to_who_waits(
@@ -128,7 +128,7 @@ def test_boards_stay_up_while_the_api_server_is_away(
         waiting = hub.json("POST", "/api/v1/boards", json={"runs": "all"})
         until = time.monotonic() + _AWAY_SECONDS
         while time.monotonic() < until:
-            assert shown(hub, board) == ["exp/a"]
+            assert shown(hub, board) == ["a"]
             assert hub.json("GET", f"/api/v1/boards/{board['id']}")["state"] in UP
             time.sleep(1)
         # What was asked meanwhile waits, or has been told why not.
@@ -139,7 +139,7 @@ def test_boards_stay_up_while_the_api_server_is_away(
         own_cluster.wait_for_api()
     same = hub.wait_for(board["id"], *UP)
     assert same["host"] == board["host"]
-    assert shown(hub, board) == ["exp/a"]
+    assert shown(hub, board) == ["a"]
     # News come again: the watch has begun anew, for the server knows of no older versions.
     pod = own_cluster.pod_of(engine.there(hub.home)[board["host"]])
     own_cluster.client.delete(Pod, pod["metadata"]["name"])
@@ -155,7 +155,7 @@ def test_a_hub_that_is_started_while_the_api_server_is_away_finds_its_boards(
     own_cluster.stop_api()
     try:
         hub.restart()
-        eventually(lambda: shown(hub, board) == ["exp/a"])
+        eventually(lambda: shown(hub, board) == ["a"])
     finally:
         own_cluster.start_api()
         own_cluster.wait_for_api()

@@ -56,5 +56,5 @@ class TestRay(LauncherContract):
                 after = hub.wait_for(board["id"], *UP)
                 assert after["host"] != before["host"]
                 assert after["url"] == before["url"]
-                eventually(lambda: shown(hub, before) == ["exp/a"])
+                eventually(lambda: shown(hub, before) == ["a"])
                 hub.stop()

@@ -89,7 +89,7 @@ class TestSlurm(LauncherContract):
             after = hub.wait_for(board["id"], *UP)
             assert after["host"] != board["host"]
             assert after["url"] == board["url"]
-            eventually(lambda: shown(hub, board) == ["exp/a"])
+            eventually(lambda: shown(hub, board) == ["a"])
 
     def test_boards_of_a_node_that_fails_go_on_on_another(
         self, slurm: Slurm, engine: Engine, home: Path
@@ -107,7 +107,7 @@ class TestSlurm(LauncherContract):
                 # It may have come back by itself.
                 slurm.run("scontrol", "update", node, "state=resume", check=False)
             assert after["host"] != board["host"]
-            eventually(lambda: shown(hub, board) == ["exp/a"])
+            eventually(lambda: shown(hub, board) == ["a"])
 
     def test_what_slurm_does_not_take_is_told(self, engine: Engine, home: Path) -> None:
         options = json.dumps({"partition": "nope"})

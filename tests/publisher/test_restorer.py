@@ -44,7 +44,7 @@ class Machine:
     def publish(self) -> int:
         """Publish everything; how many bytes that took."""
         publisher = Publisher(self.directory, self.store, self.prefix, state=self.state)
-        left = publisher.publish()
+        left = publisher.close(60)
         assert not left.files, left
         return publisher.progress.sent
 

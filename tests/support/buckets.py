@@ -16,6 +16,7 @@ from support.azurite import Azurite
 from support.fault_proxy import FaultProxy, fault_proxy
 from support.seaweedfs import SeaweedFS
 from tbhub.storage.open import open_store
+from tbhub.storage.source import FileSource
 from tbhub.storage.store import Patience, Store
 
 QUICK = Patience(timeout=2, connect_timeout=2, retries=4, first_pause=0.01, longest_pause=0.05)
@@ -39,7 +40,8 @@ class Place:
         store, prefix = self.open()
         for path in sorted(directory.rglob("*")):
             if path.is_file():
-                store.put(f"{prefix}/{path.relative_to(directory)}", path)
+                with FileSource(path) as source:
+                    store.put(f"{prefix}/{path.relative_to(directory)}", source)
         store.close()
 
 

@@ -255,9 +255,8 @@ def test_older_files_are_not_adopted(begin: Begin) -> None:
     said = finish(process)
     assert kept() == {".": {"loss": [0, 1, 2, 3, 4]}}
     assert [file.name for file in spool.directory.glob("*tfevents*")] != [old.name]
-    assert said.splitlines()[-1] == (
-        f"tbhub: not adopted: {old} (it was begun before the start, by an earlier run)"
-    )
+    line = f"tbhub: not adopted: {old} (it was begun before the start, by an earlier run)"
+    assert line in said.splitlines()
 
 
 def test_sub_directories_stay_apart() -> None:
@@ -282,9 +281,8 @@ def test_named_directories_are_the_only_ones() -> None:
     code = TENSORBOARDX.replace("*sys.argv[1:]", "sys.argv[1]")
     done = offline("--logdir", "wanted", "--logdir", "empty", *python(code, "wanted/x"))
     assert "adopted 1 event file from wanted/x" in done.stderr
-    assert done.stderr.splitlines()[-1] == (
-        "tbhub: no event files were written to empty, named by --logdir"
-    )
+    line = "tbhub: no event files were written to empty, named by --logdir"
+    assert line in done.stderr.splitlines()
     assert kept() == {"wanted/x": {"loss": [0, 1, 2, 3, 4]}}
 
 

@@ -96,7 +96,7 @@ def test_a_store_that_refuses_until_the_clock_is_right(
     done = run("run", "--storage", uri, "--name", "off", *python(LOG, 0, 5))
     assert done.returncode == 0
     assert "this machine's clock is wrong; set it" in done.stderr
-    assert "`tbhub sync` does what is left" in done.stderr
+    assert "`tbhub sync` waits for it" in done.stderr
     worker(0)
     # The agent of the run goes on by itself; whoever cannot wait for it asks.
     eventually(lambda: run("sync").returncode == 0 and not all_spools())

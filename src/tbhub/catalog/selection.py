@@ -93,6 +93,9 @@ class ExperimentNumber(_Term):
     number: int
 
     def __str__(self) -> str:
+        last = self.typed.rpartition("/")[2]
+        if self.workspace is not None and last.isdecimal():
+            return self._within(last)  # as it was typed, it may also be the end of a run's path
         return self._within(f"exp:{self.number}")
 
 

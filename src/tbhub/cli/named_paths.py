@@ -35,6 +35,12 @@ def is_path(text: str) -> bool:
     return ("/" in path or path.startswith((".", "~"))) and not _SELECTOR.match(text)
 
 
+def may_be_run(text: str) -> bool:
+    """Return whether a path that does not exist may be the name of a run: ``exp8/run82``."""
+    is_explicit = text.startswith((".", "~", "/")) or text.endswith("/") or is_uri(text)
+    return bool(text.strip()) and not is_explicit and not os.path.exists(name_and_path(text)[1])
+
+
 def without_tensorboard(words: list[str]) -> list[str]:
     """Return the words of ``view tensorboard run343``, as XT has it, without the first."""
     is_xt = words[:1] == ["tensorboard"] and not os.path.exists("tensorboard")

@@ -209,7 +209,7 @@ def run(
         _say(outcome.adopted)
     if lifeline.started is not None and number == 0 and not lifeline.is_fenced:
         announce_end(lifeline.started.run.name, lifeline.url, outcome.status, outcome.code)
-    for line in (*outcome.left.splitlines(), outcome.missing):
+    for line in (outcome.missing, *outcome.left.splitlines()):
         if line:
             _say(line)
     raise typer.Exit(outcome.code)

@@ -19,6 +19,7 @@ from tbhub.cli.completion import complete_selectors
 from tbhub.cli.named_paths import (
     is_path,
     is_uri,
+    may_be_run,
     name_and_path,
     tell_apart,
     without_tensorboard,
@@ -180,7 +181,7 @@ def view(
     them is opened, as by `tbhub start --reuse`. A path that does not exist yet is waited for.
     """
     paths = without_tensorboard(paths or [])
-    if job or experiment or workspace or not all(map(is_path, paths)):
+    if job or experiment or workspace or not all(map(is_path, paths)) or _are_runs(paths):
         from tbhub.cli.view_runs import ViewOptions, add_groups, view_runs
 
         local = {"--host": host, "--bind_all": bind_all, "--path_prefix": path_prefix}
@@ -314,6 +315,15 @@ def _settle(serving: Host, follower: Follower) -> None:
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
     gc.enable()
+
+
+def _are_runs(paths: list[str]) -> bool:
+    """Return whether what may be a path to come, or the end of a run's path, names runs."""
+    if not paths or not all(map(may_be_run, paths)):
+        return False
+    from tbhub.cli.view_runs import has_runs
+
+    return has_runs(paths)
 
 
 def _check_names(name_template: str | None, group_by: str | None) -> None:

@@ -9,6 +9,7 @@ from tbhub.catalog.selection import All, ExperimentName, Location, Term, quote
 from tbhub.cli.asking import connect, selector
 
 _START_TIMEOUT = 60.0
+_ASK_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,18 @@ def add_groups(
     chosen = parse(selector(found))
     terms = chosen.terms or (All(),)
     return [str(replace(chosen, terms=tuple(_within(term, workspace) for term in terms)))]
+
+
+def has_runs(words: list[str]) -> bool:
+    """Return whether a hub answers soon and knows runs by these words."""
+    from tbhub.client.hub import Hub
+    from tbhub.errors import TbhubError
+
+    try:
+        with Hub(timeout=_ASK_TIMEOUT) as hub:
+            return bool(hub.runs(selector(words), limit=1, metrics=False).runs)
+    except (TbhubError, ValueError):
+        return False
 
 
 def view_runs(words: list[str], options: ViewOptions, *, browser: bool, as_json: bool) -> None:

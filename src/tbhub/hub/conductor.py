@@ -622,9 +622,9 @@ def _counted(board: Board, entry: Entry, runs: int, url: str) -> Board:
         "bytes": entry.bytes,
     }
     if board.state in READY:
-        update["problem"] = entry.problem
+        update["problem"] = translate_log(entry.problem)
     if board.state == State.WAITING:
-        update["message"] = entry.problem or entry.waits_for
+        update["message"] = translate_log(entry.problem or entry.waits_for)
     return board.model_copy(update=update)
 
 

@@ -22,6 +22,7 @@ from types import FrameType
 
 from tbhub.api.models import RunEnding
 from tbhub.publisher.restorer import Progress, RestoreError
+from tbhub.tracking.announce import is_quiet
 from tbhub.tracking.capture.capturing import Capturing
 from tbhub.tracking.capture.summary import adopted_line, has_event_files, missing_line
 from tbhub.tracking.console import Console
@@ -132,7 +133,7 @@ class _Adopting:
         """Return what was adopted, and what was not: sentences."""
         report = self._capturing.finish()
         adopted = adopted_line(report) if report is not None else ""
-        is_expected = is_good and self._rank == 0 and not self._has_event_files()
+        is_expected = is_good and self._rank == 0 and not is_quiet() and not self._has_event_files()
         return adopted, missing_line(report, is_expected)
 
     def _has_event_files(self) -> bool:

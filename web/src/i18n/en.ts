@@ -358,6 +358,7 @@ export const en = {
   "boards.shows": "It shows {n} run|It shows {n} runs",
   "boards.andMore": "… and {n} more",
   "boards.takeOut": "Remove {name}",
+  "boards.takeOutRun": "Remove run {name} #{id}",
   "boards.tookOut": "Removed {name}.",
   "boards.whichRuns": "Which runs",
   "boards.selectorHint": "Names, experiments or a filter: run1-run5, exp:mnist, where lr < 0.01 and status = running; all of them: all",
@@ -571,6 +572,8 @@ export const en = {
   "check.list": "List",
   "check.read": "Read",
   "check.write": "Write",
+  "check.create": "Create only",
+  "check.parts": "Write in parts",
   "check.delete": "Delete",
 };
 

@@ -360,6 +360,7 @@ export const zh: Record<Key, string> = {
   "boards.shows": "当前显示 {n} 个运行",
   "boards.andMore": "……还有 {n} 个",
   "boards.takeOut": "移除 {name}",
+  "boards.takeOutRun": "移除运行 {name} #{id}",
   "boards.tookOut": "不再显示 {name}。",
   "boards.whichRuns": "哪些运行",
   "boards.selectorHint": "名称、实验或筛选条件：run1-run5、exp:mnist、where lr < 0.01 and status = running；全部用 all",
@@ -573,5 +574,7 @@ export const zh: Record<Key, string> = {
   "check.list": "列举",
   "check.read": "读取",
   "check.write": "写入",
+  "check.create": "仅新建",
+  "check.parts": "分段写入",
   "check.delete": "删除",
 };
