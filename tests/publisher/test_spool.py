@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,21 @@ def test_only_what_is_published_as_it_is_now_is_deleted(tmp_path: Path) -> None:
     assert (tmp_path / "place/DONE").exists()
     left_out.unlink()
     assert remove_published(spool)
+
+
+def test_a_restored_file_that_is_excluded_is_not_called_unpublished(tmp_path: Path) -> None:
+    spool = make_spool(str(tmp_path / "store"))
+    file = spool.directory / "last.ckpt"
+    file.write_bytes(b"state")
+    assert publish_now(spool) == Backlog()
+    excluding = replace(spool, exclude=("*.ckpt",))
+    assert excluding.left_out() == []
+    file.write_bytes(b"newer")
+    assert [each.path for each in excluding.left_out()] == ["last.ckpt"]
+    assert not remove_published(excluding)
+    file.write_bytes(b"state")
+    assert publish_now(spool) == Backlog()
+    assert remove_published(excluding)
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

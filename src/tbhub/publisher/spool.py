@@ -273,7 +273,11 @@ class Spool:
         if not self.is_own:
             return []
         state = State(self.state)
-        found = [each for each in all_files(self.directory, self.exclude) if each.left_out]
+        found = [
+            each
+            for each in all_files(self.directory, self.exclude)
+            if each.left_out and state.whole.get(each.path) != each.look  # restored, unchanged
+        ]
         for path, look in files_below(self.directory, self.exclude):
             if is_event_file(path) and (tail := _damaged(self.directory, state, path, look)):
                 found.append(Found(path, look, f"the last {tail:,} bytes are no events"))
@@ -511,7 +515,7 @@ def _delete_published(spool: Spool) -> bool:
     state = State(spool.state)
     top = os.path.realpath(spool.directory)
     kept = {each.path for each in spool.left_out()}
-    for path, look in list(files_below(spool.directory, spool.exclude)):
+    for path, look, _ in list(all_files(spool.directory, spool.exclude)):
         file = os.path.join(top, path)
         if path in kept or os.path.islink(file):
             continue
