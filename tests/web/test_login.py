@@ -104,7 +104,7 @@ def test_a_password_logs_in_and_leads_where_the_user_wanted_to_go(site: Site, pa
     shoot(page, "login-wrong")
     assert serious(page) == []
     log_in(page)
-    page.get_by_role("heading", name="Tokens").wait_for()
+    page.get_by_role("heading", name="Tokens", exact=True).wait_for()
     assert page.url == f"{site.url}/settings"
     (cookie,) = session_cookies(page)
     assert cookie["httpOnly"]
@@ -116,7 +116,7 @@ def test_a_password_logs_in_and_leads_where_the_user_wanted_to_go(site: Site, pa
 def test_logging_out_ends_the_session(site: Site, page: Any) -> None:
     page.goto(f"{site.url}/settings")
     log_in(page)
-    page.get_by_role("heading", name="Tokens").wait_for()
+    page.get_by_role("heading", name="Tokens", exact=True).wait_for()
     page.locator("nav.rail button").last.click()
     page.get_by_role("menuitem", name="Log out").click()
     page.get_by_role("heading", name="Log in to tbhub").wait_for()
@@ -188,7 +188,7 @@ def test_openid_connect_logs_in(tmp_path: Path, page: Any, kind: str) -> None:
             page.wait_for_url(f"{provider}/**")
             page.locator("input[name=sub]").fill("ada@example.com")
             page.locator("button[type=submit], input[type=submit]").first.click()
-            page.get_by_role("heading", name="Tokens").wait_for()
+            page.get_by_role("heading", name="Tokens", exact=True).wait_for()
             assert page.url == f"{site.url}/settings"
             page.get_by_text("ada@example.com").wait_for()
             (cookie,) = session_cookies(page)

@@ -181,7 +181,7 @@ def test_a_member_sees_what_is_theirs(hub: HubProcess, visit: Open) -> None:
     token = hub.create_user("member")
     one = visit(hub, token)
     page = one.open("/settings")
-    page.get_by_role("heading", name="Tokens").wait_for()
+    page.get_by_role("heading", name="Tokens", exact=True).wait_for()
     assert page.get_by_role("link", name="Users").count() == 0
     page.get_by_role("link", name="Quotas").click()
     page.get_by_role("cell", name="member", exact=True).wait_for()

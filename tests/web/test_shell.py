@@ -56,7 +56,8 @@ def test_titles_stand_in_one_place(go: Callable[..., Any]) -> None:
     for path in ("/", "/compare", "/boards", "/settings"):
         page.locator(f"nav.rail a.entry[href$='{path}']").click()
         title = {"/": "Runs"}.get(path, path[1:].capitalize())
-        box = page.get_by_role("heading", name=title, exact=True).bounding_box()
+        heading = page.get_by_role("heading", name=title, exact=True)
+        box = eventually(heading.bounding_box)  # none while the page replaces it
         places.add((box["x"], round(box["y"] + box["height"] / 2)))
     assert len(places) == 1
 
