@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tbhub.storage.errors import BadName
-from tbhub.storage.uri import Uri, file_name, object_name, parse
+from tbhub.storage.uri import Uri, file_name, object_name, parse, same_place_key
 
 HOSTILE = "ab/.. %2f#?\\~:@&=+'\"<>\0\n\tü日😀*$-"
 any_name = st.text(HOSTILE, max_size=12) | st.text(max_size=12)
@@ -134,3 +134,20 @@ def test_every_bucket_name_is_a_file_name(name: str) -> None:
     assert file_name(name) == name
     assert "\\" not in name
     assert name.isprintable() or all(ord(letter) >= 0x20 for letter in name)
+
+
+@pytest.mark.parametrize(
+    ("uri", "key"),
+    [
+        ("oss://box/a/b", "oss://box/a/b"),
+        ("oss://box.oss-cn-hangzhou.aliyuncs.com/a/b", "oss://box/a/b"),
+        ("oss://box.oss-cn-hangzhou-internal.aliyuncs.com/a/b", "oss://box/a/b"),
+        ("oss://box.oss-cn-hangzhou.aliyuncs.com", "oss://box"),
+        ("oss://box.oss-x.aliyuncs.com.evil/a", "oss://box.oss-x.aliyuncs.com.evil/a"),
+        ("oss://box/box.oss-x.aliyuncs.com/a", "oss://box/box.oss-x.aliyuncs.com/a"),
+        ("s3://box.oss-x.aliyuncs.com/a", "s3://box.oss-x.aliyuncs.com/a"),
+        ("/data/oss://box", "/data/oss://box"),
+    ],
+)
+def test_all_spellings_of_a_place_have_one_key(uri: str, key: str) -> None:
+    assert same_place_key(uri) == key

@@ -26,6 +26,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.exc import DBAPIError
 
 from tbhub.api.problems import Unavailable
+from tbhub.catalog.adopted_dirs import find_suspects, forget_adopted, select_adopted, withdraw
 from tbhub.catalog.discovery import RemoteDiscovery
 from tbhub.catalog.open_runs import OpenRuns, RunPlace
 from tbhub.catalog.read_queue import ReadQueue
@@ -36,7 +37,7 @@ from tbhub.catalog.run_records import add_found, drop_gone
 from tbhub.catalog.tree_reader import TreeReader
 from tbhub.catalog.watched_logdirs import SAFETY_SECONDS, Logdir, RemoteLogdir, WatchedLogdirs
 from tbhub.database.engine import Database
-from tbhub.database.tables import logdirs, runs
+from tbhub.database.tables import adopted_dirs, event_files, logdirs, runs
 from tbhub.series.cache import ColumnCache, default_cache_dir
 from tbhub.series.memory import Memory
 from tbhub.series.run_files import Workers
@@ -119,6 +120,8 @@ class Indexer:
         self._late: deque[int] = deque()  # runs to be looked at, as others have said
         self._done: deque[tuple[int, Reading | None]] = deque()
         self._running: dict[int, _Running] = {}
+        self._has_event_files = False  # of started runs
+        self._unchecked: dict[int, Reading] = {}  # written, and not compared with other runs yet
         self._stop = threading.Event()
         self._rescan = threading.Event()
         self._rescan.set()
@@ -274,10 +277,17 @@ class Indexer:
                 rows = connection.execute(found.where(runs.c.status != "lost")).all()
                 loose = connection.execute(_LOOSE).all()
                 distant = connection.execute(_LOOSE_REMOTE).all()
+                adopted = connection.execute(select(adopted_dirs)).all()
+                some = connection.execute(select(event_files.c.run_id).limit(1)).first()
         except Unavailable:
             self._rescan.set()
             raise
+        self._has_event_files = some is not None
         self._logdirs.know([row for row in watched if "://" not in row.path])
+        for logdir in self._logdirs:
+            logdir.adopted = {
+                row.location for row in adopted if row.workspace_id == logdir.workspace_id
+            }
         before, self._paths = self._paths, {}
         for run, location, number, status in rows:
             if number not in self._logdirs:
@@ -413,15 +423,19 @@ class Indexer:
             gone = logdir.to_drop[:_FOUND_AT_ONCE]
             some = logdir.to_add[:_FOUND_AT_ONCE] if len(gone) == len(logdir.to_drop) else []
             dropped = [logdir.ids[path] for path in gone if path in logdir.ids]
+            known = logdir.adopted.intersection((*some, *gone))
             with self._database.begin() as connection:
                 deleted, lost = drop_gone(connection, dropped)
+                adopted = select_adopted(connection, logdir.workspace_id, known)
+                forget_adopted(connection, logdir.workspace_id, known - adopted)
                 added = add_found(
                     connection,
                     logdir.workspace_id,
                     logdir.id,
-                    [logdir.discovery.found(path) for path in some],
+                    [logdir.discovery.found(path) for path in some if path not in adopted],
                     self._clock(),
                 )
+            logdir.adopted -= known - adopted
             del logdir.to_add[: len(some)], logdir.to_drop[: len(gone)]
             for path in gone:
                 logdir.ids.pop(path, None)
@@ -518,6 +532,10 @@ class Indexer:
                 self._written(run, reading, now, gone=run in readings and run not in there)
             if there:
                 self._tell(News(sorted(there)))
+            self._unchecked |= {run: each for run, each in readings.items() if run in there}
+        if self._unchecked:
+            self._withdraw_adopted(self._unchecked)
+            self._unchecked = {}
 
     def _write_each(self, readings: dict[int, Reading], now: float) -> set[int]:
         """All together; one by one if a database refuses something of them."""
@@ -559,6 +577,28 @@ class Indexer:
         queue.done(run, time.monotonic(), live=live)
         if not live or len(self._open) > _OPEN:
             self._close(run)
+
+    def _withdraw_adopted(self, readings: dict[int, Reading]) -> None:
+        """Delete found runs whose event files all belong to runs that were started."""
+        started = {each for reading in readings.values() for each in reading.files or ()}
+        self._has_event_files = self._has_event_files or bool(started)
+        if not self._has_event_files:
+            return
+        found = {run: each.started for run, each in readings.items() if run not in self._remote}
+        with self._database.read() as connection:
+            suspects = find_suspects(connection, started, found)
+        suspects = [each for each in suspects if each.logdir_id in self._logdirs]
+        if not suspects:
+            return
+        with self._database.begin() as connection:
+            withdrawn = withdraw(connection, suspects)
+        for each in withdrawn:
+            logdir = self._logdirs[each.logdir_id]
+            logdir.ids.pop(each.location, None)
+            logdir.adopted.add(each.location)
+            self._drop(each.id)
+        if withdrawn:
+            self._tell(News([each.id for each in withdrawn], gone=len(withdrawn)))
 
     def _end_quiet(self) -> None:
         """Runs that have logged nothing for a while have ended."""

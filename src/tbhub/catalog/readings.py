@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, or_, select, update
 
+from tbhub.catalog.adopted_dirs import write_event_files
 from tbhub.catalog.aggregates import Aggregate
 from tbhub.catalog.hparam_values import hparam_row
 from tbhub.catalog.run_reader import Reading
@@ -63,6 +64,9 @@ def write_readings(
     _write_runs(connection, left, there, now, unproven)
     _write_metrics(connection, left)
     _write_hparams(connection, left, there)
+    for run, reading in left.items():
+        if reading.files is not None:
+            write_event_files(connection, run, reading.files)
     return set(there)
 
 

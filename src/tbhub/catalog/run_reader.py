@@ -10,9 +10,11 @@ import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from tbhub.catalog.adopted_dirs import EventFile, identify
 from tbhub.catalog.aggregates import Aggregate, aggregate, as_time, merge
 from tbhub.catalog.hparam_values import from_file
 from tbhub.events.names import SESSION_START_TAG, is_event_file
@@ -43,6 +45,7 @@ class Reading:
     ending: Literal["finished", "failed"] = "finished"  # once nothing more comes
     problem: str | None = None
     failed: bool = False  # nothing is known but the problem
+    files: frozenset[EventFile] | None = None  # of a started run; none: as they were
 
 
 class Signature(NamedTuple):
@@ -89,6 +92,7 @@ class RunReader:
         self._saved: dict[str, Aggregate] | None = None  # none: nothing is known to be
         self._saved_hparams: dict[str, object] | None = None
         self._read: tuple[dict[str, Aggregate], dict[str, object]] = ({}, {})
+        self._files: dict[str, EventFile] = {}  # by path
 
     def read(self, files: Signature) -> Reading:
         """Reads what is new; `files` is what they were before."""
@@ -133,6 +137,16 @@ class RunReader:
     def saved(self) -> None:
         """What was read last is in the database now."""
         self._saved, self._saved_hparams = self._read
+
+    def event_files(self) -> list[EventFile]:
+        """Return what identifies the event files that were read last."""
+        files = {content.file.path: content.file for content in self._log.view.contents}
+        self._files = {path: each for path, each in self._files.items() if path in files}
+        for path in files.keys() - self._files.keys():
+            with suppress(OSError):  # the next look will show it
+                if (each := identify(files[path])) is not None:
+                    self._files[path] = each
+        return list(self._files.values())
 
     def close(self) -> None:
         """Lets go of the run; what was decoded is kept in the cache if it is worth it."""

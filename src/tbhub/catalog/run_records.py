@@ -25,6 +25,7 @@ from tbhub.api.models import Run, RunStatus
 from tbhub.api.problems import Conflict, NotFound
 from tbhub.catalog.names import tail_of
 from tbhub.catalog.naming import ends_in, lock_names, name_found
+from tbhub.catalog.query import begins_with
 from tbhub.catalog.runs import get_run, set_hparams
 from tbhub.database.rows import among, chunks, insert_new, insert_tuples
 from tbhub.database.tables import (
@@ -35,6 +36,7 @@ from tbhub.database.tables import (
     run_tags,
     runs,
 )
+from tbhub.storage.uri import same_place_key
 
 
 class FoundRun(NamedTuple):
@@ -104,13 +106,12 @@ def create_run(
     if not isinstance(location, str):
         run_id = new_ids(connection, workspace_id, 1)[0]
         location = location(run_id, name or f"run{run_id}")
-    same = (runs.c.workspace_id == workspace_id, runs.c.location == location)
-    there = connection.execute(select(runs.c.id, runs.c.heartbeat).where(*same)).first()
+    there = find_known(connection, workspace_id, [location]).get(location)
     if there is not None and there.heartbeat is not None:
         raise Conflict(f"{location} is where run {there.id} logs; choose another place.")
     if name is not None:
         taken = select(runs.c.id).where(runs.c.workspace_id == workspace_id, runs.c.name == name)
-        other = connection.scalar(taken.where(runs.c.location != location))
+        other = connection.scalar(taken.where(runs.c.id != (there.id if there else 0)))
         if other is not None:
             raise Conflict(f"The name {name} is taken by run {other}; choose another.")
         values |= {"name": name, "named": True}
@@ -133,6 +134,9 @@ def create_run(
         connection.execute(delete(forgotten).where(*remembered))
     else:
         run_id = there.id
+        if there.location != location:
+            # Its worker can reach what it was given, and a logdir knows its runs by their spelling.
+            values |= {"location": location, "logdir_id": None}
         connection.execute(update(runs).where(runs.c.id == run_id), values)
     set_hparams(connection, run_id, hparams or {})
     insert_new(connection, run_tags, [{"run_id": run_id, "tag": tag} for tag in tags])
@@ -209,12 +213,11 @@ def add_found(
     """Runs that were found, by location: new ones are made, known and lost ones taken up again.
 
     Without a logdir they were found once, and nobody looks for them again. Runs that a person has
-    forgotten, or that another logdir has found first, are left out.
+    forgotten, that another logdir has found first, or that are known by another spelling than the
+    logdir's, are left out.
     """
     places = [run.location for run in found]
-    columns = (runs.c.location, runs.c.id, runs.c.logdir_id, runs.c.status, runs.c.heartbeat)
-    here = runs.c.workspace_id == workspace_id, among(connection, runs.c.location, places)
-    known = {row.location: row for row in connection.execute(select(*columns).where(*here))}
+    known = find_known(connection, workspace_id, places)
     gone = (
         forgotten.c.workspace_id == workspace_id,
         among(connection, forgotten.c.location, places),
@@ -229,7 +232,10 @@ def add_found(
     )
     for run in found:
         row = known.get(run.location)
-        if row is None or (logdir_id is not None and row.logdir_id not in (None, logdir_id)):
+        if row is None:
+            continue
+        is_others = row.logdir_id not in (None, logdir_id) or row.location != run.location
+        if logdir_id is not None and is_others:
             continue
         numbers[run.location] = row.id
         if logdir_id is None and row.logdir_id is not None:
@@ -241,6 +247,56 @@ def add_found(
                 changed |= {"status": "unknown", "problem": None}
             connection.execute(update(runs).where(runs.c.id == row.id).values(changed))
     return numbers
+
+
+def find_known(
+    connection: Connection, workspace_id: int, locations: Sequence[str]
+) -> dict[str, Any]:
+    """Return the runs of a workspace at some locations, by these, however a run's is spelled.
+
+    Of several spellings of a location, the given one comes first, then that of the oldest run.
+    """
+    others = _other_spellings(connection, workspace_id, locations)
+    columns = (runs.c.location, runs.c.id, runs.c.logdir_id, runs.c.status, runs.c.heartbeat)
+    here = among(connection, runs.c.location, [*locations, *others])
+    chosen = select(*columns).where(runs.c.workspace_id == workspace_id, here)
+    found = {row.location: row for row in connection.execute(chosen)}
+    if not others:
+        return found
+    rows = sorted(found.values(), key=lambda row: int(row.id), reverse=True)
+    by_key = {same_place_key(row.location): row for row in rows}
+    known = {each: found.get(each) or by_key.get(same_place_key(each)) for each in locations}
+    return {each: row for each, row in known.items() if row is not None}
+
+
+def _other_spellings(
+    connection: Connection, workspace_id: int, locations: Sequence[str]
+) -> list[str]:
+    """Return other spellings of some locations in OSS, with each host that runs there have."""
+    inside: dict[str, set[str]] = {}  # by bucket
+    for key in {same_place_key(each) for each in locations if each.startswith("oss://")}:
+        bucket, slash, path = key.removeprefix("oss://").partition("/")
+        inside.setdefault(f"oss://{bucket}", set()).add(f"{slash}{path}")
+    return [
+        f"{top}{path}"
+        for bucket, paths in inside.items()
+        for top in (bucket, *_hosts_of(connection, workspace_id, bucket))
+        for path in paths
+    ]
+
+
+def _hosts_of(connection: Connection, workspace_id: int, bucket: str) -> list[str]:
+    """Return the spellings of a bucket of OSS with a host that runs of a workspace have."""
+    location = runs.c.location
+    chosen = select(location).where(
+        runs.c.workspace_id == workspace_id, begins_with(location, f"{bucket}.oss-")
+    )
+    hosts: list[str] = []
+    while (found := connection.scalar(chosen.limit(1))) is not None:
+        host = "/".join(found.split("/", 3)[:3])
+        hosts.append(host)
+        chosen = chosen.where(location != host, ~begins_with(location, f"{host}/"))
+    return hosts
 
 
 def _insert_found(
@@ -282,34 +338,43 @@ def drop_gone(connection: Connection, ids: Sequence[int]) -> tuple[list[int], li
     """
     deleted: list[int] = []
     lost: list[int] = []
-    emptied: set[int] = set()
     for chunk in chunks(ids):
         rows = connection.execute(
-            select(runs.c.id, runs.c.experiment_id, is_missed().label("missed")).where(
-                runs.c.id.in_(chunk)
-            )
+            select(runs.c.id, is_missed().label("missed")).where(runs.c.id.in_(chunk))
         ).all()
         lost += [row.id for row in rows if row.missed]
         deleted += [row.id for row in rows if not row.missed]
-        emptied.update(row.experiment_id for row in rows if not row.missed)
     for chunk in chunks(lost):
         connection.execute(
             update(runs)
             .where(runs.c.id.in_(chunk))
             .values(status="lost", seen="", problem="Its directory is gone.")
         )
-    for chunk in chunks(deleted):
-        connection.execute(delete(runs).where(runs.c.id.in_(chunk)))
-    drop_empty_experiments(connection, sorted(emptied))
+    delete_found(connection, deleted)
     return deleted, lost
 
 
+def delete_found(connection: Connection, ids: Sequence[int]) -> None:
+    """Delete found runs from the catalog, and their experiments where nothing is left of them."""
+    emptied: set[int] = set()
+    for chunk in chunks(ids):
+        mine = runs.c.id.in_(chunk)
+        emptied.update(connection.scalars(select(runs.c.experiment_id).where(mine)))
+        connection.execute(delete(runs).where(mine))
+    drop_empty_experiments(connection, sorted(emptied))
+
+
 def is_missed() -> Any:
-    """Whether a person would miss a run, as a condition."""
-    tagged = exists().where(run_tags.c.run_id == runs.c.id)
+    """Whether a user would miss a run, as a condition."""
     shown = exists().where(board_runs.c.run_id == runs.c.id)
+    return or_(is_kept_by_user(), shown)
+
+
+def is_kept_by_user() -> Any:
+    """Whether a user has started a run or given it a note, a tag or a name; as a condition."""
+    tagged = exists().where(run_tags.c.run_id == runs.c.id)
     made = or_(runs.c.heartbeat.is_not(None), runs.c.owner_id.is_not(None))
-    return or_(runs.c.note != "", runs.c.named, made, tagged, shown)
+    return or_(runs.c.note != "", runs.c.named, made, tagged)
 
 
 def drop_empty_experiments(connection: Connection, ids: Sequence[int]) -> None:

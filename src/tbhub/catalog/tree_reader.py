@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 
+from tbhub.catalog.adopted_dirs import EventFile
 from tbhub.catalog.run_reader import Reading, RunReader, Signature, signature
 from tbhub.events.names import is_event_file
 from tbhub.series.cache import ColumnCache
@@ -43,6 +44,8 @@ class TreeReader:
         self._find = find
         self._readers: dict[str, RunReader] = {}
         self._known: dict[str, list[str]] = {}  # metrics by directory
+        self._files: frozenset[EventFile] = frozenset()
+        self._saved_files: frozenset[EventFile] | None = None
 
     def read(self, files: Signature) -> Reading:
         """Reads what is new; `files` is what they were before."""
@@ -56,12 +59,17 @@ class TreeReader:
             if reader is None:
                 reader = self._readers[directory] = RunReader(place, self._cache)
             self._join(whole, directory, reader.read(files))
+        self._files = frozenset(
+            each for reader in self._readers.values() for each in reader.event_files()
+        )
+        whole.files = None if self._files == self._saved_files else self._files
         return whole
 
     def saved(self) -> None:
         """What was read last is in the database now."""
         for reader in self._readers.values():
             reader.saved()
+        self._saved_files = self._files
 
     def close(self) -> None:
         """Lets go of the run."""

@@ -31,6 +31,7 @@ class RemoteLogdir:
     ids: dict[str, int] = field(default_factory=dict)  # of runs, by location
     to_add: list[str] = field(default_factory=list)
     to_drop: list[str] = field(default_factory=list)
+    adopted: set[str] = field(default_factory=set)  # always empty: only local files are compared
 
 
 @dataclass(eq=False)
@@ -43,6 +44,7 @@ class Logdir:
     ids: dict[str, int] = field(default_factory=dict)  # of runs, by location
     to_add: list[str] = field(default_factory=list)
     to_drop: list[str] = field(default_factory=list)
+    adopted: set[str] = field(default_factory=set)  # directories that are no runs of their own
     to_watch: list[str] = field(default_factory=list)
     unwatched: set[str] = field(default_factory=set)  # directories of which nobody tells
     next_poll: float = 0.0  # when all directories are looked at
@@ -156,6 +158,8 @@ class WatchedLogdirs:
     def _note(self, logdir: Logdir, scan: Scan) -> None:
         """What a look has shown."""
         logdir.to_add += scan.new
+        for path in logdir.adopted.intersection(scan.touched).difference(logdir.to_add):
+            logdir.to_add.append(path)  # it is listed if a file is there that no run has
         logdir.to_drop += scan.gone
         logdir.to_watch += scan.entered
         self._queue.want(logdir.ids[path] for path in scan.touched if path in logdir.ids)

@@ -246,6 +246,26 @@ forgotten = Table(
     sqlite_with_rowid=False,
 )
 
+# Event files of runs that were started: a file and its copy have the same name and first record.
+event_files = Table(
+    "event_files",
+    metadata,
+    Column("run_id", _Id, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("begun", Double, primary_key=True),  # the time of the first record
+    Index(None, "begun"),
+    sqlite_with_rowid=False,
+)
+
+# Directories below a logdir whose event files are all among these: discovery leaves them alone.
+adopted_dirs = Table(
+    "adopted_dirs",
+    metadata,
+    Column("workspace_id", _Id, ForeignKey("workspaces.id", ondelete="CASCADE"), primary_key=True),
+    Column("location", Text, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
 # How the hub gets at what lies below a prefix.
 connections = Table(
     "connections",

@@ -18,11 +18,10 @@ from sqlalchemy import select, update
 from tbhub.api.models import ExistingLogs, FoundRuns, NewLogdir
 from tbhub.api.problems import BadRequest, Conflict, NotFound, Unavailable
 from tbhub.catalog.discovery import Discovery, RemoteDiscovery
-from tbhub.catalog.run_records import FoundRun, add_found
+from tbhub.catalog.run_records import FoundRun, add_found, find_known
 from tbhub.catalog.selection import is_uri
 from tbhub.catalog.workspaces import add_logdir, remember, workspace_id_of
-from tbhub.database.rows import among
-from tbhub.database.tables import logdirs, runs
+from tbhub.database.tables import logdirs
 from tbhub.events.names import is_event_file
 from tbhub.hub.access import Caller
 from tbhub.hub.starts import require_place, whole
@@ -120,13 +119,9 @@ def _write(
     for begin in range(0, len(found), _AT_ONCE):
         some = found[begin : begin + _AT_ONCE]
         with hub.database.begin() as connection:
-            there = among(connection, runs.c.location, [run.location for run in some])
-            before = set(
-                connection.scalars(
-                    select(runs.c.id).where(runs.c.workspace_id == workspace_id, there)
-                )
-            )
+            there = find_known(connection, workspace_id, [run.location for run in some])
+            before = {location: row.id for location, row in there.items()}
             numbers = add_found(connection, workspace_id, logdir_id, some, time.time())
-        known.update(numbers)
-        new += [number for number in numbers.values() if number not in before]
+        known |= before | numbers
+        new += [number for location, number in numbers.items() if location not in before]
     return new, known

@@ -84,6 +84,15 @@ def parse(text: str) -> Uri:
     return _object(scheme, rest)
 
 
+def same_place_key(uri: str) -> str:
+    """Return one text for all spellings of a place: a bucket of OSS has the same name anywhere."""
+    if not uri.startswith("oss://"):
+        return uri
+    authority, slash, path = uri.removeprefix("oss://").partition("/")
+    host = _OSS_HOST.fullmatch(authority)
+    return f"oss://{host[1] if host else authority}{slash}{path}"
+
+
 def _file(text: str, path: str) -> Uri:
     if not path or "\0" in path:
         raise BadName("open", repr(text), "not a path")
