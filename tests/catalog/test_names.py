@@ -41,9 +41,11 @@ def names(database: Database, numbers: dict[str, int]) -> dict[str, str]:
     return dict(zip(numbers, (run.name for run in loaded), strict=True))
 
 
-def selected(database: Database, text: str) -> list[int]:
+def selected(
+    database: Database, text: str, visible: frozenset[int] | None = None, *, parts: bool = True
+) -> list[int]:
     with database.read() as connection:
-        return list(resolve(connection, parse(text), None).run_ids)
+        return list(resolve(connection, parse(text), visible, parts=parts).run_ids)
 
 
 @pytest.mark.parametrize(
@@ -175,10 +177,87 @@ def test_a_workspace_and_a_directory_of_the_same_name(database: Database) -> Non
     assert selected(database, "logs/exp2/x") == [numbers["exp2/x"]]
 
 
-def test_parts_of_a_training_are_hinted_at(database: Database) -> None:
-    find(database, "run1/train", "run1/test")
+def test_a_directory_of_stages_names_its_runs(database: Database) -> None:
+    numbers = find(database, "run1/train", "run1/test", "run2/train")
+    assert selected(database, "run1") == [numbers["run1/train"], numbers["run1/test"]]
+    assert selected(database, "run1, run2") == [*numbers.values()]
+    assert selected(database, "logs/run2") == [numbers["run2/train"]]
+    assert selected(database, "default/run2") == [numbers["run2/train"]]
+    with pytest.raises(NotFound, match=r"hint: it has the parts run2/train \(#3\)\."):
+        selected(database, "run2", parts=False)
+    more = find(database, "run1")
+    assert selected(database, "run1") == [more["run1"]]  # a run of its own
+
+
+def test_a_directory_with_stages_and_other_runs_is_not_selected_by_name(
+    database: Database,
+) -> None:
+    find(database, "run1/train", "run1/test", "run1/other")
     with pytest.raises(NotFound, match=r"hint: it has the parts run1/train \(#1\), run1/test"):
         selected(database, "run1")
+
+
+def test_several_directories_of_stages_are_an_error_that_lists_them(database: Database) -> None:
+    numbers = find(database, "a/run1/train", "a/run1/test", "b/run1/train")
+    with pytest.raises(
+        Ambiguous, match=r"run1 names 2 directories: /logs/a/run1, /logs/b/run1\. hint: write more"
+    ):
+        selected(database, "run1")
+    assert selected(database, "b/run1") == [numbers["b/run1/train"]]
+
+
+def test_a_wildcard_below_a_directory_selects_by_the_end_of_the_path(database: Database) -> None:
+    numbers = find(database, "a/run1/train", "a/run1/test", "b/run1/train", "b/run2")
+    runs_of_1 = [numbers[path] for path in numbers if "run1" in path]
+    assert selected(database, "run1/*") == runs_of_1
+    assert selected(database, "a/run1/*") == runs_of_1[:2]
+    assert selected(database, "default/a/run1/t?ain") == runs_of_1[:1]
+    with pytest.raises(NotFound, match=r"There is no workspace or directory nope/\*\."):
+        selected(database, "nope/*")
+
+
+def test_the_hint_names_numbers_where_no_path_tells_runs_apart(database: Database) -> None:
+    with database.begin() as connection:
+        home = rows.workspace(connection, "default")
+        made = create_run(connection, home, "e", "/elsewhere/a", "exp8/run82")
+    (number,) = find(database, "exp8/run82").values()
+    with pytest.raises(Ambiguous) as caught:
+        selected(database, "exp8/run82")
+    assert f"hint: write trial:{made.id} or trial:{number}." in str(caught.value)
+    other = find(database, "exp2/run82")["exp2/run82"]
+    hint = f"hint: write more of the path, or a number: trial:{number} or trial:{other}"
+    with pytest.raises(Ambiguous, match=hint):
+        selected(database, "run82")
+
+
+def test_a_name_with_blanks_may_be_written_without_quotes(database: Database) -> None:
+    with database.begin() as connection:
+        whole = rows.run(connection, "my run 2")
+        rows.run(connection, "test #1", home="hidden")
+        hidden = rows.workspace(connection, "hidden")
+    for text in ("my run 2", " my run 2 ", str(parse("my run 2"))):
+        assert selected(database, text) == [whole], text
+    for text in ("my, run, 2", "run my 2", "my  run 2", "my run"):
+        with pytest.raises(NotFound, match="There is no run"):
+            selected(database, text)
+    with pytest.raises(NotFound, match="""put quotes around a name with blanks: '"my run"'"""):
+        selected(database, "my run")
+    assert selected(database, "test #1", frozenset({hidden})) == [whole + 1]
+    with pytest.raises(NotFound, match=r"There is no run #1, no run test\. hint: put quotes"):
+        selected(database, "test #1", frozenset({hidden + 100}))
+
+
+def test_a_name_with_blanks_that_is_also_a_list_of_runs_is_ambiguous(database: Database) -> None:
+    with database.begin() as connection:
+        one, two = rows.run(connection, "my"), rows.run(connection, "run")
+        whole = rows.run(connection, "my run")
+    for text in ("my run", str(parse("my run"))):
+        with pytest.raises(Ambiguous) as caught:
+            selected(database, text)
+        assert f'my run is the name of a run, "my run" (#{whole}), and' in str(caught.value)
+        assert f"hint: write trial:{whole}, or my, run." in str(caught.value)
+    assert selected(database, "my, run") == [one, two]
+    assert selected(database, '"my run"') == [whole]
 
 
 def test_names_are_given_in_any_order_of_discovery(database: Database) -> None:
@@ -209,12 +288,17 @@ def test_jobs_are_selected_by_number_and_name(database: Database) -> None:
     with pytest.raises(NotFound, match="There is no job job:nope"):
         selected(database, "job:nope")
     found = find(database, "pai/job77")
+    for text in ("job:77", "job:job77"):
+        with pytest.raises(NotFound, match=f"There is no job {text}. hint: a run is called job77"):
+            selected(database, text)
     assert selected(database, "job77") == [found["pai/job77"]]  # a directory, and no job
     found |= find(database, f"pai/job{plain}")
     with pytest.raises(
         Ambiguous, match=f"job{plain} can mean 2 things: default/job:{plain}, trial:"
     ):
         selected(database, f"job{plain}")
+    for text in (f"job:{plain}", f"job:job{plain}", str(parse(f"job:{plain}"))):
+        assert selected(database, text) == [first], text
 
 
 def test_a_job_is_found_or_made_by_its_name(database: Database) -> None:

@@ -110,7 +110,7 @@ def test_each_term_finds_its_runs(database: Database, text: str, expected: list[
         ("run50-run60", "There is no run run50-run60."),
         ("zz*", "There is no run zz*."),
         ("job99", "There is no job job99."),
-        ("nope/*", "There is no workspace nope/*."),
+        ("nope/*", "There is no workspace or directory nope/*."),
         ("run1 zz zy", "There is no run zz, no run zy."),
         ("16", "A run has this number: trial:16."),
         ("mnist", "There is no run mnist."),

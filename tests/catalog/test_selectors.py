@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -82,6 +83,8 @@ LR = Hparam("lr")
         ("run?", RunGlob("run?")),
         ('"run?"', RunName("run?")),
         ("job2300", Job(2300)),
+        ("job:2300", Job(2300, only=True)),
+        ("job:job2300", Job(2300, only=True)),
         ("job2300x", RunName("job2300x")),
         ("all", All()),
         ("*", All()),
@@ -106,6 +109,12 @@ LR = Hparam("lr")
         ("s3://bucket/p/", Location("s3://bucket/p/")),
         ('"/my runs/x, y"', Location("/my runs/x, y")),
         ('trial:"/x"', RunName("/x")),
+        ('"../../etc"', RunName("../../etc")),
+        ('"./x"', RunName("./x")),
+        ("'~'", RunName("~")),
+        ('"x/"', RunName("x/")),
+        ("a/b/*", RunGlob("a/b/*")),
+        ("runs/*/x?", RunGlob("runs/*/x?")),
     ],
 )
 def test_each_form_of_a_term(text: str, term: Term) -> None:
@@ -208,6 +217,27 @@ def test_the_whole_of_a_selector() -> None:
     assert parse("limit 1") == Selection(limit=1)
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("my run", "my run"),
+        (" my  run 2\n", "my  run 2"),
+        ("test #2", "test #2"),
+        ("my, run", ""),
+        ("my run,", ""),
+        ("run", ""),
+        ('"my run" 2', ""),
+        ("my run where lr<1", ""),
+        ("my run limit 2", ""),
+    ],
+)
+def test_words_that_may_be_one_name_are_kept(text: str, name: str) -> None:
+    selection = parse(text)
+    assert selection.phrase == name
+    assert parse(str(selection)).phrase == name
+    assert replace(selection, terms=selection.terms[:1]).phrase == ""
+
+
 def test_paths_can_be_made_absolute_for_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
     selection = parse("run1 ./a/../b ~/c /d/ s3://e/f/ g/ where lr<1")
@@ -230,7 +260,7 @@ def test_paths_can_be_made_absolute_for_another_process(monkeypatch: pytest.Monk
         ('"a"b', 0, "put them around all of it"),
         ('run1 "a', 5, 'close it with "'),
         ('""', 0, "nothing is between the quotes"),
-        ("runs/*/x", 0, "not in paths"),
+        ("./runs/*/x", 0, "not in paths"),
         ("99999999999999999999", 0, "no number is that large"),
         ("run1 \x00", 5, "not text"),
         ("where", 5, "a field is missing"),
@@ -327,7 +357,7 @@ TERMS: st.SearchStrategy[Term] = st.one_of(
     st.builds(RunName, NAMES, workspace=SPACES),
     st.builds(RunGlob, BARE, workspace=SPACES),
     ranges(),
-    st.builds(Job, NUMBER, workspace=SPACES),
+    st.builds(Job, NUMBER, st.booleans(), workspace=SPACES),
     st.builds(Location, TEXT.map(lambda text: f"/{text}") | TEXT.map(lambda text: f"s3://{text}")),
 )
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)

@@ -168,6 +168,16 @@ def test_a_warning_is_one_line_of_bearable_length() -> None:
     assert len(text.encode().splitlines()) == 1
 
 
+@pytest.mark.parametrize("empty", ["", [], (), None])
+def test_a_column_without_content_is_missing(empty: object) -> None:
+    runs = [fields("a", run="run1", tags=empty), fields("b", run="run2", tags=["x", "y"])]
+    found = name_runs("{tags}", runs)
+    assert found.names == (MISSING, "x,y")
+    assert found.missing == {"tags": ("a",)}
+    assert named("{run}_{logdir}", run="run1", logdir="") == "run1_"
+    assert named("x={hparams.x}", {"x": ""}) == "x="
+
+
 def test_no_warning_if_nothing_is_missing() -> None:
     assert missing_warning(name_runs("{run}", [fields(run="")])) is None
     assert missing_warning(NamedRuns(())) is None

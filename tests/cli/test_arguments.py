@@ -30,8 +30,10 @@ from tbhub.cli.completion import complete_boards
 from tbhub.cli.failures import exit_code, lines_of
 from tbhub.cli.groups import repeat
 from tbhub.cli.main import _COMMANDS
+from tbhub.cli.named_paths import is_path
 from tbhub.cli.tables import Column, Output, show
 from tbhub.cli.text import count, duration, moment, plain, size, span
+from tbhub.cli.view_runs import add_groups
 from tbhub.client.calls import build
 from tbhub.client.errors import HubUnreachable, UnexpectedStatusException, WaitTimeout
 
@@ -399,3 +401,17 @@ def test_boards_that_can_be_opened(state: str, advice: str | None) -> None:
     with pytest.raises(UnexpectedStatusException) as caught:
         _insist_on_life(board)
     assert str(caught.value) == f"TensorBoard (x) {advice}"
+
+
+def test_text_in_quotes_is_a_name_and_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert not is_path('"../../etc"')
+    assert selector(['"../../etc"']) == '"../../etc"'
+    assert is_path("../../etc")
+
+
+@pytest.mark.parametrize("job", ["2300", "job2300"])
+def test_the_option_job_names_jobs_only(job: str) -> None:
+    assert add_groups(["run1"], job, None, None) == ["run1", "job:2300"]

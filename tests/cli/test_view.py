@@ -217,6 +217,16 @@ def test_paths_with_names(logs: Path) -> None:
         assert set(view.json("data/runs")) == {"one/a", "y/runs/b", "three/a", "four/b"}
 
 
+def test_a_directory_below_two_places_is_shown_once(tmp_path: Path) -> None:
+    for name in ("0", "1"):
+        with SummaryWriter(tmp_path / "mix" / name) as writer:
+            writer.add_scalar("loss", 1.0, 1)
+    with View(tmp_path / "mix", tmp_path / "mix" / "0") as view:
+        assert sorted(view.json("data/runs")) == ["mix/0", "mix/1"]
+    with View(tmp_path / "mix", f"mine:{tmp_path}/mix/0") as view:
+        assert sorted(view.json("data/runs")) == ["mine", "mix/0", "mix/1"]
+
+
 def test_what_tensorboards_users_type(logs: Path) -> None:
     options = [
         *("--samples_per_plugin", "images=5,scalars=7", "--reload_interval", "5"),

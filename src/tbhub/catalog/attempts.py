@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
@@ -57,7 +57,8 @@ def run_to_continue(connection: Connection, workspace_id: int, new: NewRun) -> i
     A name is looked up before an identity: the run may have been started without one.
 
     Raises:
-        BadRequest: Neither a name nor an identity is given.
+        BadRequest: Neither a name nor an identity is given, or the name is that of a run which was
+            found in a directory and never started.
         Ambiguous: Several runs have the name.
     """
     if new.name is None and new.identity is None:
@@ -65,15 +66,23 @@ def run_to_continue(connection: Connection, workspace_id: int, new: NewRun) -> i
     for column, value in ((runs.c.name, new.name), (runs.c.key, new.identity)):
         if value is None:
             continue
-        chosen = select(runs.c.id).where(runs.c.workspace_id == workspace_id, column == value)
-        found = list(connection.scalars(chosen.order_by(runs.c.id).limit(11)))
+        chosen = select(runs.c.id, runs.c.heartbeat, runs.c.location).where(
+            runs.c.workspace_id == workspace_id, column == value
+        )
+        found = connection.execute(chosen.order_by(runs.c.id).limit(11)).all()
         if len(found) > 1:
             raise Ambiguous(
                 f"{value} can mean {len(found)} runs; resume one by its number.",
-                matches=found[:10],
+                matches=[row.id for row in found[:10]],
+            )
+        if found and found[0].heartbeat is None:
+            raise BadRequest(
+                f"{value} is the name of run #{found[0].id}, which was found in "
+                f"{found[0].location}. hint: choose another name; to continue that run in its "
+                f"directory: --resume '#{found[0].id}'."
             )
         if found:
-            return int(found[0])
+            return int(found[0].id)
     return None
 
 
@@ -121,20 +130,31 @@ def run_to_resume(connection: Connection, text: str, visible: frozenset[int] | N
         NotFound: There is none, or none that may be seen.
         Ambiguous: There are several.
     """
+    named = _named(connection, text, visible)
     if text.isdecimal():
-        found = resolve(connection, parse(""), visible, trials=[int(text[:18])]).run_ids
+        number = int(text[:18])
+        found = _numbered(connection, number, visible)
+        if named is not None:
+            found = sorted({*found, *resolve(connection, named, visible).run_ids})
     else:
-        found = resolve(
-            connection, _named(connection, text, visible) or parse(text), visible
-        ).run_ids
+        found = resolve(connection, named or parse(text), visible, parts=False).run_ids
     if not found:
         raise NotFound(f"There is no run {text}.", terms=[text])
     if len(found) > 1:
+        numbers = ", ".join(f"#{number}" for number in found[:10])
         raise Ambiguous(
-            f"{text} can mean {len(found)} runs; one is gone on with at a time.",
+            f"{text} can mean {len(found)} runs; one is resumed at a time. "
+            f"hint: resume one by its number: {numbers}.",
             matches=list(found[:10]),
         )
     return found[0]
+
+
+def _numbered(connection: Connection, number: int, visible: frozenset[int] | None) -> Sequence[int]:
+    try:
+        return resolve(connection, parse(""), visible, trials=[number]).run_ids
+    except NotFound:
+        return []
 
 
 def _named(connection: Connection, text: str, visible: frozenset[int] | None) -> Selection | None:
@@ -181,8 +201,8 @@ def resume_run(
         where = f" on {row.machine}" if row.machine else ""
         ago = max(0, round(time.time() - seen))
         raise Conflict(
-            f"{row.name} is running: attempt {row.attempt}{who}{where} was heard of {ago} s ago;"
-            " end it first, or fence it off with --force.",
+            f"{row.name} is running: attempt {row.attempt}{who}{where} was heard of {ago} s ago."
+            " hint: end it first, or resume with --force.",
             run=run_id,
             attempt=row.attempt,
             machine=row.machine,

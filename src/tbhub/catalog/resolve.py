@@ -30,7 +30,16 @@ from sqlalchemy import (
 from tbhub.api.problems import Ambiguous, BadRequest, NotFound
 from tbhub.catalog.names import tail_of_suffix
 from tbhub.catalog.query import Clause, begins_with, ids_of, named_like
-from tbhub.catalog.run_lookup import Asked, Directory, RunLookup, several
+from tbhub.catalog.run_lookup import (
+    Asked,
+    Directory,
+    Match,
+    RunLookup,
+    described,
+    numbers_of,
+    several,
+    several_directories,
+)
 from tbhub.catalog.selection import (
     All,
     Column,
@@ -47,6 +56,7 @@ from tbhub.catalog.selection import (
     Selection,
     Term,
     is_uri,
+    quote,
 )
 from tbhub.catalog.selectors import MAX_RANGE
 from tbhub.database.rows import among
@@ -81,6 +91,8 @@ def resolve(
     visible: frozenset[int] | None,
     experiments: Sequence[int] = (),
     trials: Sequence[int] = (),
+    *,
+    parts: bool = True,
 ) -> Resolved:
     """Finds the runs of a selection and of experiments and runs by number: the union of all.
 
@@ -88,6 +100,8 @@ def resolve(
 
     Args:
         visible: The workspaces that the caller may see; None for all.
+        parts: The name of a directory that holds only the stages of a training, ``run1`` of
+            ``run1/train`` and ``run1/test``, selects these. Otherwise it is an error.
 
     Raises:
         NotFound: Something that was named does not exist, or not for this caller.
@@ -99,7 +113,7 @@ def resolve(
     )
     if not selection and not numbers:
         return Resolved()
-    scope = find_scope(connection, selection, visible, numbers, empty_places=True)
+    scope = find_scope(connection, selection, visible, numbers, empty_places=True, parts=parts)
     wanted = ids_of(selection, scope.clause, wide=scope.wide).limit(selection.limit)
     found: tuple[int, ...] = tuple(connection.scalars(wanted))
     there = set(found)
@@ -134,16 +148,35 @@ def find_scope(
     *,
     archived: bool = False,
     empty_places: bool = False,
+    parts: bool = True,
 ) -> Scope:
     """Looks up every term; the clause is about `runs` and holds for what the caller may see.
 
     Args:
         archived: With runs that were put away, even if the filter does not speak of them.
         empty_places: A place may be named that holds no run: a board waits for one.
+        parts: See `resolve`.
     """
-    terms = (*selection.terms, *more) or (All(),)
+    numbers = tuple(more)
     archived = archived or Column("archived") in selection.fields()
-    return _Lookup(connection, visible, empty_places).scope(terms, archived)
+
+    def scope_of(terms: tuple[Term, ...], phrase: str = "") -> Scope:
+        lookup = _Lookup(connection, visible, empty_places, parts, phrase)
+        return lookup.scope((*terms, *numbers) or (All(),), archived)
+
+    if not selection.phrase:
+        return scope_of(selection.terms)
+    called = _Lookup(connection, visible, empty_places, parts).called(selection.phrase)
+    try:
+        scope = scope_of(selection.terms, selection.phrase)
+    except NotFound:
+        if not called:
+            raise
+    else:
+        if not called:
+            return scope
+        raise _name_or_list(selection, called)
+    return scope_of((RunName(selection.phrase, typed=selection.phrase),))
 
 
 @dataclass
@@ -151,15 +184,24 @@ class _Lookup:
     connection: Connection
     visible: frozenset[int] | None
     empty_places: bool
+    parts: bool
+    phrase: str = ""  # the text of the terms, if it might be one name
     # Clauses of runs named one by one, and of all others.
     named: list[Clause] = field(default_factory=list)
     wide: list[Clause] = field(default_factory=list)
     unknown: list[tuple[str, Term]] = field(default_factory=list)  # with the noun for it
 
+    def called(self, name: str) -> list[Match]:
+        """Return the runs that a name means."""
+        self._workspaces()
+        asked = Asked(name)
+        return self._lookup.find([asked])[asked]
+
     def scope(self, terms: Collection[Term], archived: bool) -> Scope:
         _bound(terms)
-        self._workspaces(terms)
+        self._workspaces()
         terms = [self._as_path(term) for term in terms]
+        self._all(terms)
         found_experiments = self._experiments(terms)
         trials = self._runs(terms)
         ranges = self._ranges(terms)
@@ -182,7 +224,7 @@ class _Lookup:
     def _seen(self, table: Table) -> Clause:
         return true() if self.visible is None else table.c.workspace_id.in_(self.visible)
 
-    def _workspaces(self, terms: Collection[Term]) -> None:
+    def _workspaces(self) -> None:
         rows = self.connection.execute(select(workspaces.c.id, workspaces.c.name))
         self._names = {row.id: row.name for row in rows}
         if self.visible is not None and self.visible.issuperset(self._names):
@@ -193,14 +235,12 @@ class _Lookup:
             }
         self._ids = {name: number for number, name in self._names.items()}
         self._lookup = RunLookup(self.connection, self._names)
+
+    def _all(self, terms: Collection[Term]) -> None:
         for term in terms:
             if isinstance(term, All):
-                if term.workspace is None:
-                    self.wide.append(true())
-                elif term.workspace in self._ids:
-                    self.wide.append(self._at_home(runs, term))
-                else:
-                    self.unknown.append(("workspace", term))
+                is_everywhere = term.workspace is None
+                self.wide.append(true() if is_everywhere else self._at_home(runs, term))
 
     def _at_home(self, table: Table, term: Term | None = None) -> Clause:
         """In the workspaces that may be seen, or the one of them that a term names.
@@ -240,22 +280,35 @@ class _Lookup:
         }
         matches = self._lookup.find(asked.values())
         for term, name in asked.items():
-            if not matches[name]:
+            fitting = matches[name]
+            if len(fitting) > 1:
+                raise several(_typed(term), fitting)
+            fitting = fitting or self._stages(term, name)
+            found |= dict.fromkeys(match.id for match in fitting)
+            if not fitting:
                 self.unknown.append(("run", term))
-            elif len(matches[name]) > 1:
-                raise several(_typed(term), matches[name])
-            else:
-                found[matches[name][0].id] = None
         if found:
             self.named.append(among(self.connection, runs.c.id, found))
         return found
+
+    def _stages(self, term: RunName, asked: Asked) -> list[Match]:
+        """Return the runs of the one directory of this name, if these are stages of a training."""
+        directories = self._lookup.parts_of(asked) if self.parts else {}
+        if len(directories) > 1:
+            raise several_directories(_typed(term), list(directories))
+        for directory, stages in directories.items():
+            below = location_below(runs.c.location, directory)
+            others = runs.c.id.not_in([stage.id for stage in stages])
+            if not self._any(and_(self._seen(runs), below, others)):
+                return stages
+        return []
 
     def _jobs(self, terms: Collection[Term]) -> None:
         """Jobs by number or name; ``job1`` may also be what a run's directory is called."""
         asked = {
             term: Asked(str(replace(term, workspace=None)), term.workspace)
             for term in terms
-            if isinstance(term, Job)
+            if isinstance(term, Job) and not term.only
         }
         called = self._lookup.find(asked.values())
         found: dict[int, None] = {}
@@ -263,7 +316,7 @@ class _Lookup:
             if not isinstance(term, Job | JobName):
                 continue
             matches = self._jobs_of(term)
-            same = called[asked[term]] if isinstance(term, Job) else []
+            same = called[asked[term]] if isinstance(term, Job) and not term.only else []
             if not matches and len(same) == 1:
                 self.named.append(runs.c.id == same[0].id)
             elif not matches and same:
@@ -299,6 +352,8 @@ class _Lookup:
             return term
         if isinstance(term, ExperimentNumber):
             return RunName(f"{home}/{term.typed.rpartition('/')[2]}", typed=term.typed)
+        if isinstance(term, All):
+            return RunGlob(f"{home}/*", typed=_typed(term))
         if isinstance(term, RunGlob):
             return replace(term, pattern=f"{home}/{term.pattern}", workspace=None)
         if isinstance(term, RunRange):
@@ -395,18 +450,15 @@ class _Lookup:
     def _globs(self, terms: Collection[Term]) -> None:
         for term in terms:
             if isinstance(term, RunGlob):
-                ends = (
-                    named_like(runs.c.location, f"*/{term.pattern}")
-                    if "/" in term.pattern
-                    else named_like(Directory(runs.c.tail), term.pattern)
-                )
-                called = or_(
-                    named_like(runs.c.name, term.pattern), and_(runs.c.tail.is_not(None), ends)
-                )
-                fits = and_(self._at_home(runs, term), called)
+                fits = and_(self._at_home(runs, term), _named_or_ending_like(term.pattern))
+                home, slash, rest = term.pattern.partition("/")
+                if slash and home in self._ids:
+                    inside = runs.c.workspace_id == self._ids[home]
+                    fits = or_(fits, and_(inside, _named_or_ending_like(rest)))
                 self.wide.append(fits)
                 if not self._any(fits):
-                    self.unknown.append(("run", term))
+                    is_all = slash and rest == "*"
+                    self.unknown.append(("workspace or directory" if is_all else "run", term))
 
     def _locations(self, terms: Collection[Term]) -> tuple[str, ...]:
         uris: dict[str, None] = {}
@@ -460,6 +512,9 @@ class _Lookup:
         more = len(self.unknown) - len(listed)
         text += f", and {more} more are unknown." if more else "."
         advice = self._advice(self.unknown[0][1])
+        first_word = self.phrase.partition(" ")[0]
+        if not advice and any(_typed(term) == first_word for _, term in self.unknown):
+            advice = f"hint: put quotes around a name with blanks: '{quote(self.phrase)}'."
         return NotFound(
             f"{text} {advice}" if advice else text,
             terms=[_typed(term) for _, term in self.unknown],
@@ -471,10 +526,8 @@ class _Lookup:
             if self._any(and_(self._seen(runs), runs.c.id == term.number)):
                 return f"A run has this number: trial:{term.number}."
         elif isinstance(term, RunName):
-            parts = self._lookup.parts_of(
-                term.name if term.workspace is None else f"{term.workspace}/{term.name}"
-            )
-            if parts:
+            directories = self._lookup.parts_of(Asked(term.name, term.workspace))
+            if parts := [each for stages in directories.values() for each in stages]:
                 listed = ", ".join(f"{each.name} (#{each.id})" for each in parts[:_LISTED])
                 return f"hint: it has the parts {listed}."
             number = _DEFAULT_NAME.fullmatch(term.name)
@@ -490,6 +543,10 @@ class _Lookup:
                 called = and_(called, experiments.c.workspace_id.in_(home))
             if self._any(called):
                 return f"An experiment is called so: {same}."
+        elif isinstance(term, Job) and term.only:
+            asked = Asked(f"job{term.number}", term.workspace)
+            for match in self._lookup.find([asked])[asked]:
+                return f"hint: a run is called {asked.name}: write trial:{match.id}."
         return ""
 
 
@@ -509,6 +566,29 @@ def _bound(terms: Collection[Term]) -> None:
         raise BadRequest(
             f"The selector's ranges have {names:,} names; at most {MAX_RANGE:,} are allowed."
         )
+
+
+def _named_or_ending_like(pattern: str) -> Clause:
+    """Runs whose names, or the ends of whose paths, fit a pattern with wildcards."""
+    ends = (
+        named_like(runs.c.location, f"*/{pattern}")
+        if "/" in pattern
+        else named_like(Directory(runs.c.tail), pattern)
+    )
+    return or_(named_like(runs.c.name, pattern), and_(runs.c.tail.is_not(None), ends))
+
+
+def _name_or_list(selection: Selection, called: Sequence[Match]) -> Ambiguous:
+    """Return the error for text that is the name of a run and also several terms."""
+    text = selection.phrase
+    listed = ", ".join(f"{quote(match.name)} (#{match.id})" for match in called[:_LISTED])
+    noun = "a run" if len(called) == 1 else f"{len(called):,} runs"
+    as_list = ", ".join(map(_typed, selection.terms))
+    return Ambiguous(
+        f"{text} is the name of {noun}, {listed}, and also a list of {len(selection.terms)} terms."
+        f" hint: write {numbers_of(called)}, or {as_list}.",
+        matches=described(called),
+    )
 
 
 def _several_jobs(

@@ -68,12 +68,23 @@ class RunLookup:
             found[asked] = sorted(matches)
         return found
 
-    def parts_of(self, name: str) -> list[Match]:
-        """Return the stages of a training, ``run1/train`` and ``run1/test``, by its directory."""
-        prefix = tail_of_suffix(name)
-        if prefix is None:
-            return []
-        return self._load([f"{stage}/{prefix}" for stage in sorted(STAGES)])
+    def parts_of(self, asked: Asked) -> dict[str, list[Match]]:
+        """Return the stages of trainings, ``run1/train`` and ``run1/test``, by their directory.
+
+        Args:
+            asked: What the directory is called, or how its path ends.
+        """
+        found: dict[str, set[Match]] = {}
+        for text, home in self._texts(asked):
+            prefix = tail_of_suffix(text)
+            stages = [f"{stage}/{prefix}" for stage in sorted(STAGES)] if prefix else []
+            for alike in ends_in(stages, self._here):
+                for row in self._rows(alike, runs.c.location):
+                    match = self._match(row)
+                    if home in (None, match.workspace):
+                        directory = row.location.rstrip("/").rpartition("/")[0]
+                        found.setdefault(directory, set()).add(match)
+        return {directory: sorted(found[directory]) for directory in sorted(found)}
 
     def _texts(self, asked: Asked) -> list[tuple[str, str | None]]:
         """What to look for, and in which workspace: ``a/b`` may be a path, or ``b`` in ``a``."""
@@ -100,13 +111,8 @@ class RunLookup:
                     by_prefix.get(first_parts(row.tail, length), []).append(self._match(row))
         return {name: by_prefix[prefix] for name, prefix in prefixes.items()}
 
-    def _load(self, prefixes: Sequence[str]) -> list[Match]:
-        return sorted(
-            self._match(row) for alike in ends_in(prefixes, self._here) for row in self._rows(alike)
-        )
-
-    def _rows(self, fits: ColumnElement[bool]) -> Iterable[Any]:
-        columns = (runs.c.id, runs.c.name, runs.c.workspace_id, runs.c.tail)
+    def _rows(self, fits: ColumnElement[bool], *more: ColumnElement[Any]) -> Iterable[Any]:
+        columns = (runs.c.id, runs.c.name, runs.c.workspace_id, runs.c.tail, *more)
         return self._connection.execute(select(*columns).where(self._here, fits)).all()
 
     def _match(self, row: Any) -> Match:
@@ -114,7 +120,7 @@ class RunLookup:
 
 
 def several(typed: str, matches: Sequence[Match]) -> Ambiguous:
-    """The error for a name that several runs have."""
+    """Return the error for a name that several runs have."""
     homes = {match.workspace for match in matches}
     shown = [
         f"{match.workspace}/{match.name}" if len(homes) > 1 else match.name for match in matches
@@ -125,12 +131,41 @@ def several(typed: str, matches: Sequence[Match]) -> Ambiguous:
     more = f" and {len(matches) - _LISTED} more" if len(matches) > _LISTED else ""
     return Ambiguous(
         f"{typed} names {len(matches):,} runs: {', '.join(listed)}{more}."
-        f" hint: write more of the path, or the number: {RunNumber(matches[0].id)}.",
-        matches=[
-            {"id": match.id, "name": match.name, "workspace": match.workspace}
-            for match in matches[: _LISTED * 10]
-        ],
+        f" hint: {_advice(typed, shown, matches)}.",
+        matches=described(matches),
     )
+
+
+def described(matches: Sequence[Match]) -> list[dict[str, Any]]:
+    """Return runs as the details of an error list them."""
+    return [
+        {"id": match.id, "name": match.name, "workspace": match.workspace}
+        for match in matches[: _LISTED * 10]
+    ]
+
+
+def numbers_of(matches: Sequence[Match]) -> str:
+    """Return the numbers of runs as a sentence lists them: ``trial:3, trial:4 or trial:7``."""
+    *others, last = [str(RunNumber(match.id)) for match in matches[:_LISTED]]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def several_directories(typed: str, directories: Sequence[str]) -> Ambiguous:
+    """Return the error for a name that several directories of runs have."""
+    more = f" and {len(directories) - _LISTED} more" if len(directories) > _LISTED else ""
+    return Ambiguous(
+        f"{typed} names {len(directories):,} directories: {', '.join(directories[:_LISTED])}{more}."
+        " hint: write more of the path.",
+        matches=list(directories[: _LISTED * 10]),
+    )
+
+
+def _advice(typed: str, shown: Sequence[str], matches: Sequence[Match]) -> str:
+    """Say how to write one of several runs: a longer path does not help if a run is called so."""
+    names = (typed, typed.strip("\"'"))
+    if any(name in names for name in shown):
+        return f"write {numbers_of(matches)}"
+    return f"write more of the path, or a number: {numbers_of(matches)}"
 
 
 class Directory(FunctionElement[str]):

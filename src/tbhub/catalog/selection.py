@@ -57,13 +57,18 @@ def is_uri(text: str) -> bool:
 
 
 def looks_like_path(text: str) -> bool:
-    """Whether text can only be a path or a URI, quoted or not."""
+    """Return whether text without quotes can only be a path or a URI."""
     return (
         text in (".", "..")
         or text.startswith(("/", "./", "../", "~"))
         or text.endswith("/")
         or is_uri(text)
     )
+
+
+def is_quoted_path(text: str) -> bool:
+    """Return whether text is a place although it is in quotes: an absolute path or a URI."""
+    return text.startswith("/") or is_uri(text)
 
 
 # --- terms
@@ -168,12 +173,16 @@ class RunRange(_Term):
 
 @dataclass(frozen=True)
 class Job(_Term):
-    """A job by its number, or one that is called ``job<number>``."""
+    """A job by its number, or one that is called ``job<number>``.
+
+    Without `only` it may also be a run whose directory is called so.
+    """
 
     number: int
+    only: bool = False
 
     def __str__(self) -> str:
-        return self._within(f"job{self.number}")
+        return self._within(f"job:{self.number}" if self.only else f"job{self.number}")
 
 
 @dataclass(frozen=True)
@@ -427,6 +436,14 @@ class Order:
 
 
 @dataclass(frozen=True)
+class Phrase:
+    """Words with only blanks between them, which may be terms or one name with blanks."""
+
+    text: str
+    terms: tuple[Term, ...]  # what the words are if they are not one name
+
+
+@dataclass(frozen=True)
 class Selection:
     """Runs that any of the terms names (all, without terms) and that the filter lets through."""
 
@@ -434,12 +451,21 @@ class Selection:
     where: Condition | None = None
     order: tuple[Order, ...] = ()
     limit: int | None = None
+    written: Phrase | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+    @property
+    def phrase(self) -> str:
+        """The text of the terms if it may be one name with blanks; otherwise empty."""
+        is_same = self.written is not None and self.written.terms == self.terms
+        return self.written.text if self.written is not None and is_same else ""
 
     def __bool__(self) -> bool:
         """Whether it says anything at all."""
         return self != Selection()
 
     def __str__(self) -> str:
+        if self.phrase and self == Selection(self.terms):
+            return self.phrase
         parts = [", ".join(map(str, self.terms))] if self.terms else []
         if self.where is not None:
             parts.append(f"where {self.where}")

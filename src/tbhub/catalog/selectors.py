@@ -12,10 +12,10 @@ term at all means all runs.
 | ``exp:mnist*`` | the runs of all experiments with such a name |
 | ``trial:12``, ``#12`` | the run with number 12 |
 | ``run343``, ``"my run"``, ``trial:"7"`` | a run by its name |
-| ``exp8/run82``, ``a/b/run82`` | a run by the end of its path |
+| ``exp8/run82``, ``a/b/run82``, ``exp8/*`` | runs by the end of their paths |
 | ``run1-run5`` | names that begin alike and end in a number from 1 to 5 |
 | ``run3*``, ``run?`` | names with any characters, or one, in that place |
-| ``job2300``, ``job:sweepA`` | the runs of a job, by its number or name |
+| ``job2300``, ``job:2300``, ``job:sweepA`` | the runs of a job, by its number or name |
 | ``ws1/run7``, ``ws1/exp:x``, ``ws1/*`` | the same, within a workspace |
 | ``./x``, ``~/x``, ``/x``, ``x/``, ``s3://bucket/x`` | the runs at a place and below |
 | ``all``, ``*`` | all runs |
@@ -25,7 +25,8 @@ error that lists them; ranges and wildcards mean all that fit.
 
 Quotes, ``'`` or ``"``, stand around names with blanks, commas, quotes, slashes and so on; within
 them ``\\"`` and ``\\\\`` are a quote and a backslash. What is quoted is never a number, a range or
-a wildcard. Both ends of a range have the same zeros in front, ``run01-run12``, or none.
+a wildcard, and a path only if it is absolute or a URI. Both ends of a range have the same zeros in
+front, ``run01-run12``, or none.
 
 A condition is a comparison ``FIELD OPERATOR VALUE`` or is made of others with ``and``, ``or``,
 ``not`` and parentheses. Operators are ``= == != <> < <= > >=``, ``~`` and ``!~`` (contains or does
@@ -63,12 +64,14 @@ from tbhub.catalog.selection import (
     Job,
     JobName,
     Location,
+    Phrase,
     RunGlob,
     RunName,
     RunNumber,
     RunRange,
     Selection,
     Term,
+    is_quoted_path,
     is_uri,
     is_workspace,
     looks_like_path,
@@ -83,6 +86,7 @@ MAX_RANGE = 100_000
 # NUL and lone surrogates, which databases refuse.
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 _QUOTES = ('"', "'")
+_QUOTE = re.compile("[\"']")
 _GAP = re.compile(r"[\s,]*")
 _CLAUSE = re.compile(r"(where|order|limit)(?=[\s(]|$)", re.IGNORECASE)
 _BARE = re.compile(r"[^\s,\"']*")
@@ -104,10 +108,17 @@ def parse(text: str) -> Selection:
         raise SelectorError(text, found.start(), "this character is not text", "leave it out")
     terms, at = _parse_terms(text)
     where, order, limit = parse_clauses(text, at)
-    return Selection(terms, where, order, limit)
+    return Selection(terms, where, order, limit, written=_phrase(text, terms))
 
 
 # --- terms
+
+
+def _phrase(text: str, terms: tuple[Term, ...]) -> Phrase | None:
+    """Return the whole text if it is several words without quotes, commas and clauses."""
+    words = [term.typed for term in terms]
+    is_phrase = len(words) > 1 and text.split() == words and not _QUOTE.search(text)
+    return Phrase(text.strip(), terms) if is_phrase else None
 
 
 def _parse_terms(text: str) -> tuple[tuple[Term, ...], int]:
@@ -157,7 +168,7 @@ class _Word:
 
     def term(self) -> Term:
         if not self.bare and self.quoted is not None:
-            if looks_like_path(self.quoted):
+            if is_quoted_path(self.quoted):
                 return Location(self.quoted, typed=self.typed)
             return RunName(self.quoted, typed=self.typed)
         if _KIND.match(self.bare) and not is_uri(self.bare):
@@ -173,6 +184,8 @@ class _Word:
             self._fail(
                 f"{workspace}/ is no workspace", 'write ws1/"my run", or quote all of a path'
             )
+        if "*" in rest or "?" in rest:
+            return RunGlob(self.bare, typed=self.typed)
         return self._location()
 
     def _location(self) -> Location:
@@ -232,7 +245,7 @@ class _Word:
             job = None if self.quoted is not None else _JOB.fullmatch(name)
             if number or job:
                 digits = job[1] if job else name
-                return Job(self._number(digits), workspace=workspace, typed=self.typed)
+                return Job(self._number(digits), True, workspace=workspace, typed=self.typed)
             return JobName(text, workspace=workspace, typed=self.typed)
         if number:
             return ExperimentNumber(self._number(name), workspace=workspace, typed=self.typed)

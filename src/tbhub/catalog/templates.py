@@ -5,7 +5,8 @@ no column is called so). ``{{`` and ``}}`` are braces. Values are written like t
 
 - Floats as Microsoft XT writes them: ``.01``, ``-.5``, ``1``, ``1e-05``; never rounded.
 - Booleans, whole numbers and text as Python prints them, lists as ``1,2``, mappings as ``a=1,b=2``.
-- None, or nothing at all, as ``NA``, which is reported. Empty text is a value.
+- None, or nothing at all, as ``NA``, which is reported; so is a column without text or tags, but
+  for paths. A hyperparameter that is empty text is a value.
 - At most 200 characters; what is longer ends in ``…``, but for paths: what lies below a run must
   still be seen to.
 - A slash is kept in ``{run}``, ``{name}``, ``{path}`` and ``{logdir}``, and is ``%2F`` elsewhere:
@@ -40,6 +41,7 @@ _LOGDIR = "logdir"
 _PATHS = frozenset({"run", "name", "path", _LOGDIR})
 _PARTED = frozenset({_LOGDIR, "path", "name", "location"})  # fields that tell parts of a run apart
 _TELLING = frozenset({"run", "path", "name", "location", "id"})  # and that tell runs apart
+_EMPTY: tuple[object, ...] = ("", [], ())  # a column that holds nothing: no note, no tags
 _MAX_LISTED = 12
 
 # Control characters, line separators, marks that turn the text behind them around, and lone
@@ -355,7 +357,8 @@ def _find_value(name: str, run: RunFields) -> object:
     if name.startswith(_HPARAMS):
         return _find_hparam(run.hparams, name.removeprefix(_HPARAMS))
     if name in run.columns:
-        return run.columns[name]
+        value = run.columns[name]
+        return None if name not in _PATHS and value in _EMPTY else value
     return _find_hparam(run.hparams, name)
 
 

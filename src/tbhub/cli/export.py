@@ -275,7 +275,8 @@ def _tree(path: str) -> Tree:
         return find_runs(path)
     if os.path.exists(path):
         return Tree({".": [path]})
-    raise NoEventsError(f"{path} does not exist")
+    hint = "for a run of the hub write hub://runs/NUMBER; `tbhub runs` lists the numbers"
+    raise NoEventsError(f"{path} does not exist. hint: {hint}")
 
 
 def _run_name(before: str, run: str) -> str:

@@ -32,6 +32,8 @@ def is_path(text: str) -> bool:
         return True  # as an empty variable leaves it; no selector either
     if is_uri(path) or os.path.exists(path):
         return True
+    if text.startswith(("'", '"')):
+        return False  # a selector: text in quotes is the name of a run
     return ("/" in path or path.startswith((".", "~"))) and not _SELECTOR.match(text)
 
 

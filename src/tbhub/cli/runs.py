@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tbhub.api.models import Deleted, Run
+    from tbhub.client.hub import Hub
 
 Files = Annotated[
     bool,
@@ -243,6 +244,7 @@ def _one(run: str) -> Run:
 
     with connect() as hub:
         if run.isascii() and run.isdigit():
+            _refuse_other_of_name(hub, run)
             return hub.run(int(run))
         found = hub.runs(run, limit=10)
         if found.total != 1 or not found.runs:
@@ -252,6 +254,23 @@ def _one(run: str) -> Run:
                 matches=matches,
             )
         return hub.run(found.runs[0].id)
+
+
+def _refuse_other_of_name(hub: Hub, number: str) -> None:
+    """Refuse a number where another run is called by it."""
+    from tbhub.api.problems import Ambiguous, NotFound
+    from tbhub.catalog.selection import RunName
+
+    try:
+        found = hub.runs(str(RunName(number)), limit=10, metrics=False).runs
+    except NotFound:
+        return
+    if others := [each for each in found if each.id != int(number)]:
+        numbers = " or ".join(f"#{each}" for each in sorted([int(number), others[0].id]))
+        raise Ambiguous(
+            f"{number} is the number of a run and the name of another. hint: write {numbers}.",
+            matches=[{"id": each.id, "name": each.name} for each in others],
+        )
 
 
 def _origin(details: dict[str, Any]) -> list[tuple[str, object]]:

@@ -33,7 +33,7 @@ def add_groups(
     found = [*words]
     if job:
         is_number = job.removeprefix("job").isdecimal()
-        found.append(f"job{job.removeprefix('job')}" if is_number else f"job:{quote(job)}")
+        found.append(f"job:{job.removeprefix('job')}" if is_number else f"job:{quote(job)}")
     if experiment:
         name = str(ExperimentName(name=experiment))
         found.append(f"exp:{experiment}" if experiment.isdecimal() else name)
@@ -97,8 +97,11 @@ def view_runs(words: list[str], options: ViewOptions, *, browser: bool, as_json:
             f"write ./{first}"
         ) from None
     except NotFound as error:
-        text = f"{error.message.removesuffix('.')}. hint: for a directory that is yet to come "
-        raise NotFound(f"{text}write ./{first}", **error.details) from None
+        text = error.message.removesuffix(".")
+        before = "; or, for" if "hint:" in text else ". hint: for"
+        raise NotFound(
+            f"{text}{before} a directory that is yet to come write ./{first}", **error.details
+        ) from None
 
 
 def _within(term: Term, workspace: str) -> Term:
