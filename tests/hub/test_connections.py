@@ -46,6 +46,20 @@ def test_the_longest_prefix_counts_and_ends_at_a_slash(database: Database) -> No
         assert name(place) is None
 
 
+def test_the_newest_of_the_same_prefix_counts_for_the_hub_and_its_indexer(
+    database: Database,
+) -> None:
+    known = Connections(database, SECRET)
+    for name in ("old", "new", "a"):
+        add(database, known, name, "s3://b/x", access_key_id=name)
+    assert known.credentials("s3://b/x/y", None) == {"access_key_id": "a"}
+    assert [each["name"] for each in known.told()] == ["old", "new", "a"]
+    with database.begin() as connection:
+        known.remove(connection, "a")
+    known.forget()
+    assert known.credentials("s3://b/x/y", None) == {"access_key_id": "new"}
+
+
 def test_secrets_are_kept_encrypted(database: Database) -> None:
     add(database, Connections(database, SECRET), "a", "s3://b", secret_access_key="hidden")
     with database.read() as connection:
@@ -164,3 +178,44 @@ def test_a_bucket_is_listed_watched_and_read_with_a_connection(
     for text in (*shown, hub.log):
         assert weed.SECRET not in text
         assert "wrong" not in text
+
+
+def test_a_board_uses_a_newer_connection_of_the_same_prefix_and_doctor_names_it(
+    tmp_path: Path, seaweedfs: SeaweedFS
+) -> None:
+    settings = {
+        "endpoint": seaweedfs.url,
+        "access_key_id": "everything",
+        "secret_access_key": weed.SECRET,
+    }
+    top = f"s3://{weed.BUCKET}/{tmp_path.name}"
+    with SummaryWriter(tmp_path / "run") as writer:
+        writer.add_scalar("loss", 1.0, 1)
+    (file,) = (tmp_path / "run").iterdir()
+    store, path = open_store(top, settings)
+    store.put(f"{path}/a/{file.name}.000001", file.read_bytes())
+    store.close()
+    with HubProcess(tmp_path / "home") as hub:
+
+        def connect(name: str, **other: str) -> None:
+            new = {"name": name, "uri": top, "settings": {**settings, **other}}
+            hub.json("POST", "/api/v1/storage", json=new)
+
+        def findings(board: str, subject: str) -> list[dict[str, str]]:
+            found = hub.json("GET", f"/api/v1/boards/{board}/doctor")["findings"]
+            return [each for each in found if each["subject"] == subject]
+
+        connect("old", secret_access_key="wrong")
+        board = hub.json("POST", "/api/v1/boards", json={"uris": [top]})["id"]
+        (refused,) = eventually(lambda: findings(board, "permission"))
+        assert "from connection old." in refused["text"]
+        assert "`tbhub storage test old --for boards`" in refused["advice"]
+        connect("new")
+        hub.wait_for(board, "RUNNING")
+        (source,) = eventually(lambda: findings(board, "source"))
+        assert "from connection new." in source["text"]
+        hub.json("POST", "/api/v1/runs/found", json={"uri": top})
+        (run,) = hub.json("GET", "/api/v1/runs")["runs"]
+        of_run = hub.create_board(trials=[run["id"]])["id"]
+        (source,) = eventually(lambda: findings(of_run, "source"))
+        assert "from connection new." in source["text"]

@@ -186,6 +186,72 @@ def test_runs_that_cannot_be_read_have_their_own_advice() -> None:
     assert "tbhub storage add" in there.advice
 
 
+SENT = "sent by the hub (access_key_id, secret_access_key)"
+
+
+def seen(path: str, problem: str, credentials: str) -> dict[str, Any]:
+    """Return what a host says that it sees of a place in a bucket."""
+    source = {"path": path, "runs": 0, "files": 0, "problem": problem, "listed": True}
+    return {
+        "host": "local-1",
+        "pid": 1,
+        "tensorboard": {"error": "", "version": "2"},
+        "sources": [{**source, "credentials": credentials}],
+    }
+
+
+def refused(problem: str, credentials: str, connections: dict[str, str]) -> list[Finding]:
+    """Return the errors of a board over a place, and of one with a run, that cannot be read."""
+    place = "s3://bucket/b"
+    shown = seen(place, problem, credentials)
+    uri = board(uris=[place], runs=0)
+    over_place = diagnose(uri, [], UP, None, shown, connections, now=NOW)
+    over_run = diagnose(board(), [run(location=place)], UP, None, shown, connections, now=NOW)
+    return [each for each in (*over_place, *over_run) if each.level == "error"]
+
+
+def test_a_place_that_cannot_be_read_names_the_connection_that_is_used() -> None:
+    findings = refused("not accepted", SENT, {"s3://bucket/b": "old", "s3://bucket/c": "c"})
+    assert len(findings) == 2
+    for each in findings:
+        assert (
+            f"cannot be read: not accepted. Credentials: {SENT} from connection old." in each.text
+        )
+        assert "`tbhub storage test old --for boards`" in each.advice
+        assert "`tbhub storage add NAME s3://bucket/b`" in each.advice
+
+
+@pytest.mark.parametrize(
+    ("credentials", "expected"),
+    [
+        (SENT, f"{SENT} from the hub's environment"),
+        ("of the backend's environment (X)", "of the backend's environment (X)"),
+        ("none: the identity", "none: the identity"),
+    ],
+)
+def test_a_place_that_cannot_be_read_without_a_connection_says_what_is_used(
+    credentials: str, expected: str
+) -> None:
+    findings = refused("not accepted", credentials, {})
+    assert len(findings) == 2
+    for each in findings:
+        assert f"Credentials: {expected}." in each.text
+        assert "`tbhub storage test s3://bucket/b`" in each.advice
+
+
+def test_a_missing_bucket_is_not_advised_to_have_other_credentials() -> None:
+    for each in refused("there is no such bucket", SENT, {"s3://bucket/b": "old"}):
+        assert each.advice == "Check the name of the bucket, or create it."
+
+
+def test_a_place_that_is_read_names_the_connection_that_is_used() -> None:
+    place = "s3://bucket/b"
+    shown = seen(place, "", SENT)
+    findings = diagnose(board(uris=[place], runs=0), [], UP, None, shown, {place: "new"}, now=NOW)
+    (source,) = [each.text for each in findings if each.subject == "source"]
+    assert source.endswith(f"credentials: {SENT} from connection new.")
+
+
 # ------------------------------------------------------------------------------- real places
 
 

@@ -149,3 +149,32 @@ def test_a_name_cannot_pose_as_an_answer(name: str) -> None:
     text = f'Object at location {name} not found: gone\n NotFound {{ path: "{quoted}" }}'
     found = classify(FileNotFoundError(text), "read", "s3://b/x", name)
     assert type(found) is errors.NotFound
+
+
+def panic(message: str) -> BaseException:
+    kind = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+    made: BaseException = kind(message)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ("called on an `Err` value: InvalidIpv4Address", "`Err` value: InvalidIpv4Address. hint:"),
+        (f"Err({SIGNED}) in the\nrest", "failed: … in the. hint:"),
+        ('Err(Key { secret: "hunter2", token: "hunter2', "Key { secret: …, token: …. hint:"),
+    ],
+)
+def test_a_panic_of_the_library_is_an_error_that_does_not_pass(message: str, says: str) -> None:
+    found = classify(panic(message), "read", "s3://b/a", "a")
+    assert type(found) is StoreError
+    assert not found.passing
+    assert "the storage library failed: " in str(found)
+    assert says in str(found)
+    assert "hunter2" not in str(found)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_ends_a_process_is_no_error_of_a_store(kind: type[BaseException]) -> None:
+    with pytest.raises(kind):
+        classify(kind(), "read", "s3://b/a", "a")

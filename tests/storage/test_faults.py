@@ -283,3 +283,60 @@ def test_a_clock_that_the_store_refuses(behind: Behind, proxy: FaultProxy) -> No
     proxy.add(Status(403, "RequestTimeTooSkewed"))
     with pytest.raises(ClockSkew, match="clock is wrong"):
         store.put(f"{path}/1", b"x")
+
+
+@pytest.fixture
+def panicking() -> Store:
+    """A store whose library panics at every request."""
+    keys = {"access_key_id": "a", "secret_access_key": "b"}
+    # The token is no header: the library takes it, and panics when it makes a request.
+    given = {**keys, "session_token": "hunter2\n", "endpoint": "http://127.0.0.1:1"}
+    return open_store("s3://bucket/x", given, patience=Patience(retries=1000))[0]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store: store.stat("x"),
+        lambda store: store.read("x"),
+        lambda store: list(store.read_many([Range("x"), Range("y")])),
+        lambda store: list(store.list("x")),
+        lambda store: store.put("x", b""),
+        lambda store: store.put("x", bytes(9 << 20)),
+        lambda store: store.put_if_absent("x", b""),
+        lambda store: store.put_if_unchanged("x", b"", "1"),
+        lambda store: store.delete("x"),
+        lambda store: store.delete_below("x"),
+    ],
+)
+def test_a_panic_of_the_library_is_a_store_error(
+    panicking: Store, ask: Callable[[Store], object]
+) -> None:
+    with pytest.raises(StoreError, match=r"the storage library failed: .*hint: check") as caught:
+        ask(panicking)
+    assert not caught.value.passing
+    assert caught.value.__context__ is None
+    assert panicking.meter.reading().total <= 4  # not repeated
+    panicking.close()
+
+
+def test_a_panic_while_a_store_is_opened_is_a_store_error(
+    panicking: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients = vars(panicking)["_clients"]
+    monkeypatch.setattr("tbhub.storage.open._client", lambda *_, **__: clients.once.head("x"))
+    with pytest.raises(StoreError, match="cannot open s3://b/x: the storage library failed"):
+        open_store("s3://b/x")
+
+
+def test_an_interrupt_is_no_store_error(s3: Callable[..., Place]) -> None:
+    store, path = s3().open()
+
+    def interrupt(*_: object, **__: object) -> object:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("obstore.head", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            store.stat(path)
+    store.close()

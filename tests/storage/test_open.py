@@ -133,8 +133,45 @@ def test_a_uri_may_name_the_region_of_oss(host: str, asked: str) -> None:
     assert (plan.endpoint, plan.config["region"]) == (asked, "oss-cn-hangzhou")
     # Which address is asked is for who runs this process, and not for who writes a URI.
     said = plan_for(place, keys, {"OSS_ENDPOINT": "http://127.0.0.1:9"})
-    assert said.endpoint == "http://box.127.0.0.1:9"
+    assert said.endpoint == "http://127.0.0.1:9"
     assert plan_for(place, {**keys, "region": "cn-x"}, {}).config["region"] == "oss-cn-x"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "asked"),
+    [
+        ("http://127.0.0.1:8333", "http://127.0.0.1:8333"),
+        ("10.0.0.7", "https://10.0.0.7"),
+        ("http://[::1]:8333/", "http://[::1]:8333"),
+        ("http://[::ffff:10.0.0.7]", "http://[::ffff:10.0.0.7]"),
+        ("http://localhost:9000", "http://localhost:9000"),
+        ("http://minio", "http://minio"),
+        ("http://oss.test:9000", "http://box.oss.test:9000"),
+        ("https://10.0.0.7.nip.io", "https://box.10.0.0.7.nip.io"),
+    ],
+)
+def test_the_bucket_of_oss_is_in_the_host_where_that_is_a_domain_name(
+    endpoint: str, asked: str
+) -> None:
+    keys = {"access_key_id": "a", "secret_access_key": "b"}
+    plan = plan_for(parse("oss://box/p"), {**keys, "endpoint": endpoint}, {})
+    assert (plan.endpoint, plan.config["endpoint"]) == (asked, asked)
+    assert plan.config["virtual_hosted_style_request"] == ("//box." in asked)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_oss_at_an_address(
+    seaweedfs: SeaweedFS, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setenv("OSS_ENDPOINT", f"http://{host}:{seaweedfs.port}")
+    monkeypatch.setenv("OSS_ACCESS_KEY_ID", "everything")
+    monkeypatch.setenv("OSS_ACCESS_KEY_SECRET", weed.SECRET)
+    store, path = open_store(f"oss://{weed.BUCKET}/{host}", patience=QUICK)
+    store.put(f"{path}/a", b"x")
+    store.put_if_absent(f"{path}/b", b"y")
+    assert store.read(f"{path}/a") == b"x"
+    assert {entry.path for entry in store.list(path)} == {f"{path}/a", f"{path}/b"}
+    assert store.delete_below(path) == 2
 
 
 def test_a_connection_is_for_a_bucket_of_oss_however_it_is_written() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -25,7 +26,7 @@ List the hub's connections to buckets; add, test and remove some. For admins.
 - `tbhub storage test s3://bucket/runs` without a hub, by what the environment says
 
 For what lies below its prefix the hub uses a connection's credentials; of several that fit, those
-of the longest prefix. They are kept encrypted, and never shown again.
+of the longest prefix, then the newest. They are kept encrypted, and never shown again.
 """
 
 app = group(_ABOUT)
@@ -111,9 +112,9 @@ def add(
     new = build(NewStorageConnection, name=name, uri=uri, workspace=workspace, settings=settings)
     with connect() as hub:
         made = hub.add_connection(new)
-    print(
-        f"added {plain(made.name)} for {plain(made.uri)}; `tbhub storage test {plain(made.name)}`"
-    )
+        added = plain(made.name)
+        print(f"added {added} for {plain(made.uri)}; `tbhub storage test {added}`")
+        _print_same_prefix(made, hub.connections())
 
 
 @app.command("test")
@@ -151,6 +152,9 @@ def try_out(
         print_json(found.model_dump())
     else:
         _print_findings(found, purpose)
+        if looks_like_path(place) and (name := _connection_of_hub(place)):
+            command = f"tbhub storage test {name}{f' --for {purpose}' if purpose else ''}"
+            print(f"hint: the hub has connection {name} for this place: `{command}`")
     if not found.good:
         raise Refused
 
@@ -166,6 +170,24 @@ def remove(name: Annotated[str, typer.Argument(help="See `tbhub storage`.")]) ->
     print(f"removed {plain(name)}")
 
 
+def _print_same_prefix(made: StorageConnection, known: Sequence[StorageConnection]) -> None:
+    """Name the connections that a new one replaces, and those that are used before it."""
+    for each in known:
+        if each.uri != made.uri or each.name == made.name:
+            continue
+        name = plain(each.name)
+        if each.workspace == made.workspace:
+            print(
+                f"{plain(made.name)} is used instead of {name}, which has the same prefix. "
+                f"hint: `tbhub storage remove {name}`"
+            )
+        elif made.workspace is None:
+            print(
+                f"{name}, which has the same prefix, is still used for workspace "
+                f"{plain(each.workspace or '')}. hint: `tbhub storage remove {name}`"
+            )
+
+
 def _print_findings(found: StorageFindings, purpose: StoragePurpose | None) -> None:
     for each in found.findings:
         mark = {True: "ok", False: "BAD", None: "?"}[each.good]
@@ -177,6 +199,28 @@ def _print_findings(found: StorageFindings, purpose: StoragePurpose | None) -> N
         print(f"for {each_purpose:<8} {mark:<4} {f'needs {plain(role)}' if role else ''}".rstrip())
     if purpose is None and found.usable_for == ["boards"]:
         print("hint: if it is meant for boards alone, test it with --for boards")
+
+
+def _connection_of_hub(place: str) -> str:
+    """Return the name of the hub's connection for a place; empty if no hub tells one."""
+    from tbhub.errors import TbhubError
+    from tbhub.storage.credentials import Known, choose
+    from tbhub.storage.uri import parse
+
+    if "://" not in place:
+        return ""
+    try:
+        with connect() as hub:
+            listed = sorted(hub.connections(), key=lambda each: each.created)
+    except (TbhubError, ValueError):
+        return ""
+    any_workspace = 0
+    known = [
+        Known(each.name, parse(each.uri), any_workspace if each.workspace else None, {})
+        for each in listed
+    ]
+    found = choose(known, place, None)
+    return "" if found is None else plain(found.name)
 
 
 def _given(pairs: list[str]) -> dict[str, str]:

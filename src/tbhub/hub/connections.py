@@ -4,7 +4,7 @@ Their values are encrypted in the database, by a key that is made of the home's 
 the database alone has nothing. They go to the stores, and to the hosts and the indexer of this hub:
 never to a client, a page or a log. Which connection is used for a place is decided in
 `storage/credentials.py` and nowhere else: the one with the longest prefix, of those that the
-place's workspace may use.
+place's workspace may use, and of several the newest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from sqlalchemy.exc import IntegrityError
 from tbhub.api.models import NewStorageConnection, StorageConnection
 from tbhub.api.problems import BadRequest, Conflict, Forbidden, NotFound
 from tbhub.database.engine import Database
-from tbhub.database.tables import connections, workspaces
+from tbhub.database.tables import board_runs, boards, connections, runs, workspaces
+from tbhub.hub.board_store import visible_to
 from tbhub.storage.credentials import Known, Workspaces, choose
 from tbhub.storage.errors import StoreError
 from tbhub.storage.open import SETTINGS, open_store
@@ -75,7 +76,7 @@ class Connections:
         return choose(self._all(), place, allowed)
 
     def told(self) -> list[dict[str, object]]:
-        """All of them with their secrets, as the indexer is told of them."""
+        """All of them with their secrets, the oldest first, as the indexer is told of them."""
         return [
             {
                 "name": each.name,
@@ -171,7 +172,7 @@ class Connections:
         with self._lock:
             if self._known is None:
                 with self._database.read() as connection:
-                    rows = connection.execute(select(connections)).all()
+                    rows = connection.execute(select(connections).order_by(connections.c.id)).all()
                 self._known = [
                     Known(row.name, parse(row.uri), row.workspace_id, self._decrypted(row))
                     for row in rows
@@ -193,6 +194,24 @@ class Connections:
         except (InvalidTag, ValueError):
             return {}
         return dict(json.loads(text))
+
+
+def connections_used(connection: Connection, board_id: str) -> dict[str, str]:
+    """Return the name of the connection for each place of a board that has one."""
+    rows = connection.execute(select(connections).order_by(connections.c.id))
+    known = [Known(row.name, parse(row.uri), row.workspace_id, {}) for row in rows]
+    if not known:
+        return {}
+    chosen = select(boards.c.sources, boards.c.owner_id).where(boards.c.id == board_id)
+    places: list[tuple[str, Workspaces]] = []
+    for board in connection.execute(chosen):
+        seen = visible_to(connection, board.owner_id)
+        places += [(uri, seen) for uri in board.sources]
+    mine = select(runs.c.location, runs.c.workspace_id).join(board_runs)
+    for run in connection.execute(mine.where(board_runs.c.board_id == board_id)):
+        places.append((run.location, {run.workspace_id}))
+    found = {place: choose(known, place, allowed) for place, allowed in places}
+    return {place: each.name for place, each in found.items() if each is not None}
 
 
 def prefix_of(uri: str) -> Uri:

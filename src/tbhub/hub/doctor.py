@@ -26,6 +26,8 @@ from tbhub.errors import TbhubError
 from tbhub.events.names import is_event_file
 from tbhub.hub.access import Caller
 from tbhub.hub.conductor import Conductor
+from tbhub.hub.connections import connections_used
+from tbhub.hub.troubles import unreadable_hint
 from tbhub.series.watch import is_remote
 
 _MOST_RUNS = 1000  # that are looked at
@@ -44,6 +46,8 @@ class Place:
         problem: Why it cannot be read, if that is so.
         files: How many event files there are.
         written: When one of them was last written to.
+        credentials: Which ones its host uses, by name; empty for a path.
+        connection: The name of the storage connection these are of; empty if of none.
     """
 
     exists: bool = True
@@ -52,6 +56,8 @@ class Place:
     size: int = 0
     written: float | None = None
     is_remote: bool = False
+    credentials: str = ""
+    connection: str = ""
 
 
 async def examine(conductor: Conductor, caller: Caller, board: str) -> Findings:
@@ -64,15 +70,15 @@ async def examine(conductor: Conductor, caller: Caller, board: str) -> Findings:
     except TbhubError as error:
         trouble = str(error)
 
-    def look(connection: Connection) -> list[Run]:
+    def look(connection: Connection) -> tuple[list[Run], dict[str, str]]:
         mine = select(board_runs.c.run_id).where(board_runs.c.board_id == shown.id)
         ids = list(
             connection.execute(mine.order_by(board_runs.c.run_id).limit(_MOST_RUNS)).scalars()
         )
-        return load_runs(connection, ids)
+        return load_runs(connection, ids), connections_used(connection, shown.id)
 
-    runs = await conductor.read(look)
-    found = await asyncio.to_thread(diagnose, shown, runs, stands, trouble, seen)
+    runs, used = await conductor.read(look)
+    found = await asyncio.to_thread(diagnose, shown, runs, stands, trouble, seen, used)
     return Findings(findings=found)
 
 
@@ -94,6 +100,7 @@ def diagnose(
     stands: Mapping[str, Any] | None,
     trouble: str | None = None,
     seen: Mapping[str, Any] | None = None,
+    connections: Mapping[str, str] | None = None,
     *,
     now: float | None = None,
     look: Callable[[str], Place] | None = None,
@@ -104,9 +111,12 @@ def diagnose(
         stands: What its host says of it; none if no host has it.
         trouble: Why its host could not be asked.
         seen: What its host sees of its sources, which counts before what the hub sees.
+        connections: The names of the storage connections that are used, by location.
         look: Looks at a location.
     """
     now = time.time() if now is None else now
+    if seen is not None:
+        seen = _with_connections(seen, connections or {})
     look = _as_seen(look or look_at, seen or {})
     found = [*_board(board, stands, trouble), *_sources(board, runs)]
     if seen is not None:
@@ -125,6 +135,17 @@ def diagnose(
     return found
 
 
+def _with_connections(seen: Mapping[str, Any], connections: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a host sees, with where the credentials come from that the hub has sent it."""
+    sources = []
+    for each in seen["sources"]:
+        name, by = connections.get(each["path"], ""), each.get("credentials", "")
+        if by.startswith("sent by the hub"):
+            by += f" from connection {name}" if name else " from the hub's environment"
+        sources.append({**each, "credentials": by, "connection": name})
+    return {**seen, "sources": sources}
+
+
 def _as_seen(look: Callable[[str], Place], seen: Mapping[str, Any]) -> Callable[[str], Place]:
     """Return how to look at a location: as the host sees it, where the host has looked."""
     sources = {str(each["path"]): each for each in seen.get("sources", ())}
@@ -137,7 +158,14 @@ def _as_seen(look: Callable[[str], Place], seen: Mapping[str, Any]) -> Callable[
         exists = bool(source.get("exists", True))
         if exists and not problem and not source.get("readable", True):
             problem = f"the user {source['user']} may not read it"
-        return replace(place, exists=exists, problem=problem, files=source["files"])
+        return replace(
+            place,
+            exists=exists,
+            problem=problem,
+            files=source["files"],
+            credentials=source["credentials"],
+            connection=source["connection"],
+        )
 
     return as_seen
 
@@ -161,7 +189,7 @@ def _seen_sources(seen: Mapping[str, Any]) -> Iterable[Finding]:
             f"Host {seen['host']} reads {each['path']}: {runs:,} run{'s' * (runs != 1)} in "
             f"{files:,} event file{'s' * (files != 1)}"
         )
-        by = f", credentials: {each['credentials']}" if "credentials" in each else ""
+        by = f", credentials: {each['credentials']}" if each["credentials"] else ""
         user = f", as {each['user']}" if "user" in each else ""
         yield Finding(level="info", subject="source", text=f"{text}{by}{user}.")
 
@@ -251,14 +279,16 @@ def _places(runs: Sequence[Run], places: Mapping[int, Place]) -> Iterable[Findin
     if missing:
         advice = "Was the directory moved or deleted, or is its disk not mounted?"
         yield _finding("error", "location missing", "is not there", missing, advice)
-    closed = [run for run in runs if places[run.id].problem]
-    for in_bucket, advice in (
-        (False, "The hub runs as another user than who logs: give it the right to read."),
-        (True, "`tbhub storage test` says what is wrong; `tbhub storage add` keeps credentials."),
-    ):
-        if some := [run for run in closed if is_uri(run.location) == in_bucket]:
-            why = places[some[0].id].problem
-            yield _finding("error", "permission", f"cannot be read: {why}", some, advice)
+    closed: dict[tuple[bool, str, str], list[Run]] = {}
+    for run in runs:
+        if places[run.id].problem:
+            why, connection = _why(places[run.id]), places[run.id].connection
+            closed.setdefault((is_uri(run.location), why, connection), []).append(run)
+    for (in_bucket, why, connection), some in closed.items():
+        advice = "The hub runs as another user than who logs: give it the right to read."
+        if in_bucket:
+            advice = _storage_advice(some[0].location, why, connection)
+        yield _finding("error", "permission", f"cannot be read: {why}", some, advice)
     readable = [run for run in runs if places[run.id].exists and not places[run.id].problem]
     empty = [run for run in readable if not places[run.id].files]
     if empty:
@@ -325,15 +355,25 @@ def _uri(uri: str, place: Place) -> Finding:
         advice = "It is shown as soon as it is. Is the path right?"
         return Finding(level="error", subject="location missing", text=text, advice=advice)
     if place.problem:
-        text = f"{uri} cannot be read: {place.problem}."
+        text = f"{uri} cannot be read: {_why(place)}."
         advice = (
-            f"`tbhub storage test {uri}` tells more; `tbhub storage add` keeps credentials."
+            _storage_advice(uri, place.problem, place.connection)
             if is_uri(uri)
             else "The user that the board is served as needs the right to read it."
         )
         return Finding(level="error", subject="permission", text=text, advice=advice)
     text = f"{uri} has no event files itself; what lies below it is shown."
     return Finding(level="info", subject="no files", text=text)
+
+
+def _why(place: Place) -> str:
+    by = f". Credentials: {place.credentials}" if place.credentials else ""
+    return f"{(place.problem or '').rstrip('.')}{by}"
+
+
+def _storage_advice(uri: str, problem: str, connection: str) -> str:
+    hint = unreadable_hint(uri, problem, connection)
+    return f"{hint[0].upper()}{hint[1:]}." if hint else ""
 
 
 def _finding(level: Any, subject: str, what: str, runs: Sequence[Run], advice: str) -> Finding:

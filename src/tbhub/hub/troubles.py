@@ -15,6 +15,7 @@ def unreadable(
     has_data: bool,
     on_hub: Callable[[str], bool],
     launcher: str,
+    connections: Mapping[str, str],
 ) -> str:
     """Return why what a board was asked to show cannot be read; empty if it can be.
 
@@ -23,13 +24,16 @@ def unreadable(
         has_data: Whether the board shows something.
         on_hub: Whether a path exists on the hub's machine.
         launcher: What the hub serves boards by.
+        connections: The names of the storage connections that are used, by path.
     """
     for each in troubles:
         path, problem = str(each["path"]), str(each["problem"])
         if has_data and not each["place"]:
             continue
         if problem:
-            return f"{path} cannot be read: {problem.rstrip('.')}. {_hint(path)}"
+            hint = unreadable_hint(path, problem, connections.get(path, ""))
+            said = f"{path} cannot be read: {problem.rstrip('.')}."
+            return f"{said} hint: {hint}" if hint else said
         if launcher != "local" and on_hub(path):
             return (
                 f"{path} exists on the hub's machine but not where the board is served. hint: "
@@ -44,13 +48,27 @@ def waits_for(troubles: Sequence[Mapping[str, Any]]) -> str:
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         return f"Waiting for {missing[0]}{more}, which does not exist where the board is served."
-    return "Waiting for the first data: nothing has been logged yet."
+    return "Waiting for data: nothing has been logged there."
 
 
-def _hint(path: str) -> str:
+def unreadable_hint(path: str, problem: str, connection: str = "") -> str:
+    """Return what to do about a path that cannot be read; empty if the problem says so itself.
+
+    Args:
+        connection: The name of the storage connection whose credentials were used, if known.
+    """
+    if "hint:" in problem:
+        return ""
     if not is_uri(path):
-        return "hint: the user that the board is served as needs the right to read it"
+        return "the user that the board is served as needs the right to read it"
+    if "no such bucket" in problem:
+        return "check the name of the bucket, or create it"
+    if connection:
+        return (
+            f"`tbhub storage test {connection} --for boards` tests the connection that is used; "
+            f"`tbhub storage add NAME {path}` gives the hub other credentials for it"
+        )
     return (
-        f"hint: `tbhub storage test {path}` tells more; `tbhub storage add NAME {path}` gives the "
-        "hub credentials for it"
+        f"`tbhub storage test {path}` tells more; `tbhub storage add NAME {path}` gives the hub "
+        "credentials for it"
     )

@@ -2,8 +2,8 @@
 
 obstore tells little by the class of its exceptions; the rest is in their texts, which hold the
 status, the store's own error code and the kind of a network failure, but also addresses that may be
-signed. So facts are picked out of a text, and the text itself is thrown away. Pure, and tested with
-texts of real servers.
+signed. So facts are picked out of a text, and the text itself is thrown away; of a panic's, a line
+without values is kept. Pure, and tested with texts of real servers.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ _STATUS = re.compile(r"status code: (\d{3})|status: (\d{3})\b")
 _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>|\(code: ([A-Za-z]{1,60})\)")
 _KIND = re.compile(r"kind: (Connect|Timeout|Request|Interrupted|Decode|Body|UnexpectedEof)\b")
 _REGION = re.compile(r"<(?:Region|Endpoint)>([A-Za-z0-9.-]{1,80})</|expecting '([a-z0-9-]{1,40})'")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"?')
+_ADDRESS = re.compile(r"\S+://\S*")
+_MAX_PANIC_TEXT = 200  # characters
 _QUOTED_PATH = re.compile(r'path: "(?:[^"\\]|\\.)*"')
 # Where machines of the clouds are asked who they are.
 _IDENTITY = re.compile(
@@ -83,8 +86,16 @@ class PastEndError(Exception):
     """A range began at or behind the end of an object: there is nothing to read."""
 
 
-def classify(error: Exception, verb: str, where: str, path: str) -> StoreError | PastEndError:
-    """The error of ours that says what happened."""
+def classify(error: BaseException, verb: str, where: str, path: str) -> StoreError | PastEndError:
+    """Return the error of ours that says what happened.
+
+    A panic of the library (a BaseException) becomes a StoreError like any other failure. Other
+    BaseExceptions, such as KeyboardInterrupt, are raised unchanged.
+    """
+    if _is_panic(error):
+        return StoreError(verb, where, f"the storage library failed: {_panic_text(str(error))}")
+    if not isinstance(error, Exception):
+        raise error
     text = _QUOTED_PATH.sub("", str(error))
     if any(facts.search(path) for facts in (_STATUS, _CODE, _KIND)):
         text = text.replace(path, "")  # a name that is made to look like an answer
@@ -129,6 +140,19 @@ def classify(error: Exception, verb: str, where: str, path: str) -> StoreError |
     if re.search("credential|access key|service account|private key|token", text, re.I):
         return made(BadCredentials, f"the credentials cannot be used: {_SETUP}")
     return made(StoreError, "the store failed")
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Return whether an error is a panic of Rust code, whose class cannot be imported."""
+    kind = type(error)
+    return (kind.__module__, kind.__name__) == ("pyo3_runtime", "PanicException")
+
+
+def _panic_text(text: str) -> str:
+    """Return the first line of a panic's message, without the values and addresses in it."""
+    line = text.partition("\n")[0]
+    line = _ADDRESS.sub("…", _QUOTED.sub("…", line))[:_MAX_PANIC_TEXT]
+    return f"{line}. hint: check the endpoint, the region and the keys"
 
 
 _Found = tuple[type[StoreError], str]

@@ -1,4 +1,8 @@
-"""Which credentials are for a place: those of the connection with the longest prefix. Pure."""
+"""Which credentials are for a place: those of the connection with the longest prefix. Pure.
+
+Of connections with the same prefix a workspace's own counts before one that is for all, and then
+the newest: who adds one because the other does not work gets the new one used.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +40,10 @@ class Known:
 
 
 def choose(known: Iterable[Known], place: str | Uri, allowed: Workspaces) -> Known | None:
-    """The connection for a place; none if there is none.
+    """Return the connection for a place; none if there is none.
 
     Args:
+        known: All connections, the oldest first.
         allowed: The workspaces whose connections may be used, beside those that are for all.
     """
     if isinstance(place, str):
@@ -54,9 +59,9 @@ def choose(known: Iterable[Known], place: str | Uri, allowed: Workspaces) -> Kno
         if each.holds(place)
         and (each.workspace_id is None or allowed is None or each.workspace_id in allowed)
     ]
-    # Of two for the same prefix, a workspace's own.
+    # `max` returns the first of equals, which is the newest of them.
     return max(
-        fitting,
+        reversed(fitting),
         key=lambda each: (len(each.place.path), each.workspace_id is not None),
         default=None,
     )

@@ -2,7 +2,7 @@
 
 Every error says what was asked, of which place, what is wrong and what to do next. None of them
 holds a key, a token or a signed address: their texts are put together here from parts we know, and
-never from what a library or a server said. `passing` tells whether the same request may succeed
+not from what a library or a server said. `passing` tells whether the same request may succeed
 later without anyone doing anything.
 """
 

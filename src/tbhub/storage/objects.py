@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import obstore
 
@@ -88,18 +88,12 @@ class BucketStore:
         per_request = _ENTRIES_PER_REQUEST.get(self._bucket.scheme, _CHUNK)
         taken, requests = 0, 1
         self.meter.count(LIST)
-        stream = obstore.list(self._clients.patient, prefix or None, chunk_size=_CHUNK)
-        while True:
-            with self._places:
-                error: Exception | None = None
-                try:
-                    chunk = next(stream, None)
-                except Exception as raised:
-                    error = raised
-            if error is not None:
-                self._raise(error, LIST, prefix)
-            if chunk is None:
-                return
+        stream = self._call(
+            LIST,
+            prefix,
+            lambda: obstore.list(self._clients.patient, prefix or None, chunk_size=_CHUNK),
+        )
+        while (chunk := self._call(LIST, prefix, lambda: next(stream, None))) is not None:
             taken += len(chunk)
             needed = max(1, -(-taken // per_request))
             self.meter.count(LIST, needed - requests)
@@ -222,23 +216,18 @@ class BucketStore:
         """
         part = max(_PART, -(-size // _PARTS))
         self.meter.count(WRITE, 2 - (-size // part))
-        with self._places:
-            error: Exception | None = None
-            try:
-                result = obstore.put(
-                    self._clients.patient,
-                    path,
-                    data.parts() if isinstance(data, FileSource) else data,
-                    use_multipart=True,
-                    chunk_size=part,
-                    max_concurrency=_PARTS_AT_ONCE,
-                )
-            except Exception as raised:
-                error = raised
-        if isinstance(error, SourceError):
-            raise error
-        if error is not None:
-            self._raise(error, WRITE, path)
+        result = self._call(
+            WRITE,
+            path,
+            lambda: obstore.put(
+                self._clients.patient,
+                path,
+                data.parts() if isinstance(data, FileSource) else data,
+                use_multipart=True,
+                chunk_size=part,
+                max_concurrency=_PARTS_AT_ONCE,
+            ),
+        )
         self.meter.count(WRITE, 0, written=size)
         return _version(result["e_tag"])
 
@@ -285,24 +274,28 @@ class BucketStore:
         begun = time.monotonic()
         attempt = 0
         while True:
-            with self._places:
-                self.meter.count(verb)
-                try:
-                    return call()
-                except Exception as raised:
-                    error = classify(raised, verb, self._where(path), path)
-            # Raised out here, so that obstore's text is not part of the traceback.
+            self.meter.count(verb)
             pause = self._patience.pause(attempt)
-            late = time.monotonic() - begun + pause > self._patience.total
-            passing = isinstance(error, StoreError) and error.passing
-            if not passing or late or attempt >= self._patience.retries:
-                raise error
+            try:
+                return self._call(verb, path, call)
+            except StoreError as error:
+                late = time.monotonic() - begun + pause > self._patience.total
+                if not error.passing or late or attempt >= self._patience.retries:
+                    raise
             time.sleep(pause)
             attempt += 1
 
-    def _raise(self, error: Exception, verb: str, path: str) -> NoReturn:
-        found = classify(error, verb, self._where(path), path)
-        raise found
+    def _call(self, verb: str, path: str, call: Callable[[], T]) -> T:
+        """Call obstore; every failure of its is raised as one of ours, panics included."""
+        with self._places:
+            try:
+                return call()
+            except SourceError:
+                raise
+            except BaseException as raised:
+                error = classify(raised, verb, self._where(path), path)
+        # Raised out here, so that obstore's text is not part of the traceback.
+        raise error
 
     def _where(self, path: str) -> str:
         try:

@@ -136,20 +136,29 @@ def _oss(place: Uri, given: Mapping[str, str], environ: Mapping[str, str]) -> Pl
         raise BadCredentials(
             "open", str(place), "no credentials; give them, or set OSS_ACCESS_KEY_ID and _SECRET"
         )
-    # The bucket is a part of the host's name: OSS takes no other form.
-    address = f"{scheme or 'https'}://{place.bucket}.{host.strip('/')}"
+    host = host.strip("/")
+    # The bucket is a part of the host's name: OSS itself takes no other form.
+    in_host = _may_have_subdomains(host)
+    address = f"{scheme or 'https'}://{f'{place.bucket}.{host}' if in_host else host}"
     return Plan(
         config={
             "region": f"oss-{region.removesuffix('-internal')}" if region else "oss",
             "endpoint": address,
             "aws_endpoint_url_s3": address,
-            "virtual_hosted_style_request": True,
+            "virtual_hosted_style_request": in_host,
             "disable_bulk_delete": True,
         },
         secret=keys,
         endpoint=address,
         creating_header="x-oss-forbid-overwrite",
     )
+
+
+def _may_have_subdomains(host: str) -> bool:
+    """Return whether a host is a domain name: no IP address, no single label such as localhost."""
+    name = host.partition("/")[0].partition(":")[0]
+    _, dot, last = name.rpartition(".")
+    return dot != "" and not last.isdecimal()  # an IPv6 address, in brackets, has no dot here
 
 
 def _keys(given: Mapping[str, str]) -> dict[str, Any] | None:
@@ -270,7 +279,7 @@ def _bucket_store(place: Uri, plan: Plan, patience: Patience, limit: int) -> Sto
         creating = None
         if plan.creating_header:
             creating = _client(place, plan, patience, retries=0, header=plan.creating_header)
-    except Exception as raised:
+    except BaseException as raised:
         error = classify(raised, "open", str(place), "")
     else:
         return BucketStore(place, Clients(once, patient, creating), patience, limit)
