@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import string
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from tbhub import texts
 from tbhub.api.models import Reason, Role, State
 from tbhub.api.problems import Problem
 from tbhub.boards.life import Cause, HostDied, Life, handle
+from tbhub.catalog.selectors import SelectorError, parse
 from tbhub.hub.language import COOKIE, language_of
 from tbhub.hub.troubles import waits_for
 from tbhub.storage.probe import CHECKS_FOR
-from tbhub.texts import TEXTS, Message, recognize, text
+from tbhub.texts import TEXTS, Message, recognize, recognize_problem, text
 
 SOURCE = Path(texts.__file__).parent
 SAYING = {"text", "say", "_say", "_label", "_submit", "_with_code"}
@@ -123,6 +125,15 @@ def test_values_are_never_templates() -> None:
         ),
         ("may list", "可以列举"),
         ("may write in parts", "可以分段写入"),
+        (
+            "no permission to write there (403 AccessDenied); needs oss:PutObject;"
+            " runs need this, boards do not",
+            "没有写入权限（403 AccessDenied）；需要 oss:PutObject；运行需要此权限，看板不需要",
+        ),
+        (
+            "the credentials are not accepted; check key and secret (403 SignatureDoesNotMatch)",
+            "凭据未被接受；请检查密钥 ID 和密钥（403 SignatureDoesNotMatch）",
+        ),
     ],
 )
 def test_a_line_of_a_log_is_recognized(written: str, chinese: str) -> None:
@@ -130,6 +141,55 @@ def test_a_line_of_a_log_is_recognized(written: str, chinese: str) -> None:
     assert found == written
     assert isinstance(found, Message)
     assert found.in_language("zh") == chinese
+
+
+@pytest.mark.parametrize(
+    ("written", "chinese"),
+    [
+        ("There is no board 'deadbeef'.", "没有看板 'deadbeef'。"),
+        ("There is no experiment a, no run b, no job c.", "没有实验 a、运行 b、作业 c。"),
+        ('There is no run "a. b".', '没有运行 "a. b"。'),
+        (
+            "There is no run mnist. An experiment is called so: exp:mnist.",
+            "没有运行 mnist。有同名的实验：exp:mnist。",
+        ),
+        ("There is no workspace vision.", "没有工作区 vision。"),
+        (
+            "selector 'where status = runing', column 16: no run has the status 'runing';"
+            " did you mean running?",
+            "选择器 'where status = runing'，第 16 列：没有状态 'runing'；是否指 running？",
+        ),
+        (
+            "selector 'a, no b; x=', column 10: 'x=' is no name; something new",
+            "选择器 'a, no b; x='，第 10 列：'x=' 不是名称；something new",
+        ),
+        (
+            "a names 12 runs: x/a (#1), y/a (#2) and 10 more."
+            " hint: write more of the path, or a number: trial:1 or trial:2.",
+            "a 对应 12 个运行：x/a (#1), y/a (#2) 等（另有 10 个）。"
+            "请写出更多路径，或使用编号：trial:1 or trial:2。",
+        ),
+        (
+            "'ab' can mean 2 boards: abc… (x), abd… (y).",
+            "'ab' 可能指 2 个看板：abc… (x), abd… (y)。",
+        ),
+    ],
+)
+def test_a_problem_of_the_catalog_is_recognized(written: str, chinese: str) -> None:
+    found = recognize_problem(written)
+    assert found == written
+    assert isinstance(found, Message)
+    assert found.in_language("zh") == chinese
+
+
+@pytest.mark.parametrize("typed", ["where status = runing", "where lr", "lr <", "foo:1", '"a'])
+def test_a_problem_of_a_selector_is_chinese_but_for_what_was_typed(typed: str) -> None:
+    with pytest.raises(SelectorError) as caught:
+        parse(typed)
+    found = recognize_problem(str(caught.value))
+    assert isinstance(found, Message)
+    what = str(found.values["what"].in_language("zh") + found.values["advice"].in_language("zh"))
+    assert not re.search("missing|write|called|quote|did", what), what
 
 
 @pytest.mark.parametrize("cause", Cause)

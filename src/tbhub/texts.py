@@ -63,31 +63,51 @@ def recognize(written: str) -> str:
     Logs are stored as text, and the parts that write them know no codes. Text that fits none of
     `_RECOGNIZED` is returned as it is.
     """
-    for code, pattern in _patterns():
+    return _recognize(written, "log")
+
+
+def recognize_problem(written: str) -> str:
+    """Return the message that the English text of a problem was made of; other text as it is.
+
+    The catalog and the parts below it know no codes.
+    """
+    return _recognize(written, "problem")
+
+
+def _recognize(written: str, kind: Literal["log", "problem"]) -> str:
+    for code, pattern in _patterns(kind):
         found = pattern.fullmatch(written)
         if found is not None:
-            return Message(code, {name: recognize(v) for name, v in found.groupdict().items()})
+            values = found.groupdict().items()
+            return Message(
+                code,
+                {name: v if name in _VERBATIM else _recognize(v, kind) for name, v in values},
+            )
     return written
 
 
 @cache
-def _patterns() -> list[tuple[str, re.Pattern[str]]]:
+def _patterns(kind: Literal["log", "problem"]) -> list[tuple[str, re.Pattern[str]]]:
     """Return a pattern for each text that is recognized, those with the most words first."""
     made = []
-    for code, each in _RECOGNIZED.items():
+    for code, each in (_RECOGNIZED if kind == "log" else _RECOGNIZED_PROBLEMS).items():
         parts = re.split(r"\{(\w+)\}", each.en)
         pattern = "".join(
-            f"(?P<{part}>{_NUMBER if part in _NUMBERS else _ANY})"
-            if number % 2
-            else re.escape(part)
+            f"(?P<{part}>{_VALUES.get(part, '.+?')})" if number % 2 else re.escape(part)
             for number, part in enumerate(parts)
         )
         made.append((sum(map(len, parts[::2])), code, re.compile(pattern, re.DOTALL)))
     return [(code, pattern) for _, code, pattern in sorted(made, key=lambda each: -each[0])]
 
 
-_NUMBERS = frozenset({"n", "runs", "places"})  # values that are numbers
-_NUMBER, _ANY = r"[\d,]+", ".+?"
+# What values look like; others are any text.
+_VALUES = {
+    **dict.fromkeys(("n", "runs", "places", "column"), r"[\d,]+"),
+    "name": "(?:(?!, no ).)+?",
+    "hint": "(?:hint: |An experiment |A run ).+",
+    "answer": r"\d{3}(?: \w+)?",
+}
+_VERBATIM = frozenset({"name", "selector", "value", "answer"})  # never translated
 
 _PROBLEMS = {
     # --- by the code of a problem, where it has no text of its own
@@ -317,7 +337,9 @@ _RECOGNIZED = {
     "log.requeued": Text("{why}; another host will be chosen", "{why}；将选择另一台主机"),
     "log.running": Text("is running", "正在运行"),
     "log.waiting": Text("is up and waits for the first data", "已就绪，等待首批数据"),
-    "log.data": Text("the first data is there; is running", "首批数据已到；正在运行"),
+    "log.data": Text("data is there; is running", "数据已到；正在运行"),
+    "log.data_gone": Text("there is no data any more. {why}", "已没有数据。{why}"),
+    "log.readable": Text("what it shows can be read now", "要显示的内容现在可以读取"),
     "log.stopping": Text("is stopping", "正在停止"),
     "log.stopped": Text("stopped: {why}", "已停止：{why}"),
     "log.terminated": Text("terminated: {why}", "已结束：{why}"),
@@ -462,7 +484,7 @@ _RECOGNIZED = {
     ),
     # --- what a board waits for
     "wait.data": Text(
-        "Waiting for the first data: nothing has been logged yet.", "等待首批数据：尚无任何记录。"
+        "Waiting for data: nothing has been logged there.", "等待数据：该处尚无任何记录。"
     ),
     "wait.path": Text(
         "Waiting for {path}, which does not exist where the board is served.",
@@ -477,11 +499,23 @@ _RECOGNIZED = {
         " to read it",
         "无法读取 {path}：{why}。提供看板服务的用户需要读取权限",
     ),
+    "wait.unreadable_as_said": Text("{path} cannot be read: {why}.", "无法读取 {path}：{why}。"),
+    "wait.unreadable_bucket": Text(
+        "{path} cannot be read: {why}. hint: check the name of the bucket, or create it",
+        "无法读取 {path}：{why}。请检查存储桶的名称，或创建该存储桶",
+    ),
     "wait.unreadable_store": Text(
         "{path} cannot be read: {why}. hint: `tbhub storage test {tested}` tells more;"
         " `tbhub storage add NAME {added}` gives the hub credentials for it",
         "无法读取 {path}：{why}。`tbhub storage test {tested}` 可查看详情；"
         "`tbhub storage add 名称 {added}` 可为 hub 添加凭据",
+    ),
+    "wait.unreadable_connection": Text(
+        "{path} cannot be read: {why}. hint: `tbhub storage test {name} --for boards` tests the"
+        " connection that is used; `tbhub storage add NAME {added}` gives the hub other credentials"
+        " for it",
+        "无法读取 {path}：{why}。`tbhub storage test {name} --for boards` 可测试所用的连接；"
+        "`tbhub storage add 名称 {added}` 可为 hub 添加其他凭据",
     ),
     "wait.not_mounted": Text(
         "{path} exists on the hub's machine but not where the board is served. hint: mount it for"
@@ -561,6 +595,201 @@ _RECOGNIZED = {
         "not tried: nothing is there to read yet", "未测试：尚无可读取的内容"
     ),
     "storage.not_known": Text("not known", "未知"),
+    "storage.answered": Text("{why} ({answer})", "{why}（{answer}）"),
+    "storage.needs": Text("{why}; needs {value}", "{why}；需要 {value}"),
+    "storage.only_runs": Text(
+        "{why}; runs need this, boards do not", "{why}；运行需要此权限，看板不需要"
+    ),
+    "storage.no_list": Text("no permission to list there", "没有列举权限"),
+    "storage.no_read": Text("no permission to read there", "没有读取权限"),
+    "storage.no_write": Text("no permission to write there", "没有写入权限"),
+    "storage.no_delete": Text("no permission to delete there", "没有删除权限"),
+    "storage.bad_key": Text(
+        "the credentials are not accepted; check key and secret",
+        "凭据未被接受；请检查密钥 ID 和密钥",
+    ),
+    "storage.bad_account": Text(
+        "the credentials are not accepted; check account and key",
+        "凭据未被接受；请检查账户和密钥",
+    ),
+    "storage.bad_credentials": Text(
+        "the credentials are not accepted; check them", "凭据未被接受；请检查凭据"
+    ),
+    "storage.expired": Text(
+        "the credentials have expired or are not valid; get new ones",
+        "凭据已过期或无效；请获取新的凭据",
+    ),
+    "storage.no_bucket": Text(
+        "there is no such bucket; create it, or check its name and the account",
+        "没有此存储桶；请创建它，或检查其名称和账户",
+    ),
+    "storage.no_object": Text("there is no such object", "没有此对象"),
+    "storage.no_connection": Text(
+        "no connection; is the address right, and is the store up?",
+        "无法连接；请检查地址是否正确、存储是否在运行",
+    ),
+    "storage.no_answer": Text("the store did not answer in time", "存储未及时响应"),
+    "storage.store_failed": Text("the store says that it has failed", "存储报告自身出错"),
+    "storage.throttled": Text(
+        "the store asks for fewer requests; try again later", "存储要求减少请求；请稍后重试"
+    ),
+    "storage.wrong_clock": Text(
+        "this machine's clock is wrong; set it", "本机时钟不正确；请校准时钟"
+    ),
+    "storage.other_region": Text(
+        "the bucket is in another region; set the region", "存储桶在其他区域；请设置 region"
+    ),
+    "storage.region_is": Text(
+        "the bucket is in another region: it is in {value}; set the region",
+        "存储桶在其他区域：{value}；请设置 region",
+    ),
+}
+
+# Problems that the catalog, the registry of boards and the parser of selectors report.
+_RECOGNIZED_PROBLEMS = {
+    # --- what is not there
+    "missing.things": Text("There is no {things}.", "没有{things}。"),
+    "missing.things_more": Text(
+        "There is no {things}, and {n} more are unknown.", "没有{things}，另有 {n} 项不存在。"
+    ),
+    "missing.things_advice": Text("There is no {things}. {hint}", "没有{things}。{hint}"),
+    "missing.and": Text("{things}, no {more}", "{things}、{more}"),
+    "missing.a_board": Text("board {name}", "看板 {name}"),
+    "missing.a_run": Text("run {name}", "运行 {name}"),
+    "missing.a_run_below": Text("run at or below {name}", "位于 {name} 的运行"),
+    "missing.an_experiment": Text("experiment {name}", "实验 {name}"),
+    "missing.a_job": Text("job {name}", "作业 {name}"),
+    "missing.a_workspace": Text("workspace {name}", "工作区 {name}"),
+    "missing.a_home": Text("workspace or directory {name}", "工作区或目录 {name}"),
+    "missing.a_logdir": Text("logdir {name}", "日志目录 {name}"),
+    "missing.a_connection": Text("storage connection {name}", "存储连接 {name}"),
+    "missing.such_board": Text("no such board", "没有此看板。"),
+    "missing.such_workspace": Text("no such workspace", "没有此工作区。"),
+    "missing.deleted_board": Text("The board was deleted.", "看板已被删除。"),
+    "missing.log": Text("this run has no console log", "此运行没有控制台日志。"),
+    "missing.matches": Text(
+        "No run matches {selector}. A board that follows waits for some.",
+        "没有符合 {selector} 的运行。持续添加运行的看板会等待它们出现。",
+    ),
+    "advice.parts": Text("hint: it has the parts {value}.", "它包含 {value}。"),
+    "advice.called": Text(
+        "hint: #{n} is called {name}: write {value}.", "#{n} 的名称是 {name}：请写 {value}。"
+    ),
+    "advice.experiment": Text("An experiment is called so: {value}.", "有同名的实验：{value}。"),
+    "advice.run_called": Text(
+        "hint: a run is called {name}: write {value}.", "有运行名为 {name}：请写 {value}。"
+    ),
+    "advice.blanks": Text(
+        "hint: put quotes around a name with blanks: {value}.", "含空格的名称要加引号：{value}。"
+    ),
+    "advice.run": Text("A run has this number: {value}.", "有此编号的运行：{value}。"),
+    # --- what is not the only one
+    "several.runs": Text(
+        "{name} names {n} runs: {matches}. hint: {advice}.",
+        "{name} 对应 {n} 个运行：{matches}。{advice}。",
+    ),
+    "several.directories": Text(
+        "{name} names {n} directories: {matches}. hint: {advice}.",
+        "{name} 对应 {n} 个目录：{matches}。{advice}。",
+    ),
+    "several.terms": Text(
+        "{name} is the name of {what}, and also a list of {n} terms. hint: write {value}.",
+        "{name} 是 {what} 的名称，也是 {n} 项的列表。请写 {value}。",
+    ),
+    "several.path_or_number": Text(
+        "write more of the path, or a number: {value}", "请写出更多路径，或使用编号：{value}"
+    ),
+    "several.path": Text("write more of the path", "请写出更多路径"),
+    "several.boards": Text(
+        "{name} can mean {n} boards: {matches}.", "{name} 可能指 {n} 个看板：{matches}。"
+    ),
+    "several.jobs": Text(
+        "{name} can mean {n} things: {value}. hint: write one of these.",
+        "{name} 可能指 {n} 项：{value}。请写其中之一。",
+    ),
+    "several.homes": Text(
+        "{name} is in {n} workspaces; say which: {value}.",
+        "{name} 存在于 {n} 个工作区；请指明：{value}。",
+    ),
+    "several.range": Text(
+        "{name} is a range of {n} runs, and also the name of {value}. hint: write trial:{runs} for"
+        " that run, or name the runs of the range one by one.",
+        "{name} 是 {n} 个运行的范围，也是 {value} 的名称。请写 trial:{runs} 指该运行，"
+        "或逐个写出范围内的运行。",
+    ),
+    "several.more": Text("{value} and {n} more", "{value} 等（另有 {n} 个）"),
+    # --- selectors
+    "selector.wrong": Text(
+        "selector {selector}, column {column}: {what}; {advice}",
+        "选择器 {selector}，第 {column} 列：{what}；{advice}",
+    ),
+    "selector.status": Text("no run has the status {value}", "没有状态 {value}"),
+    "selector.did_you_mean": Text("did you mean {value}?", "是否指 {value}？"),
+    "selector.there_are": Text("there are {value}", "可用：{value}"),
+    "selector.no_operator": Text("an operator is missing behind {value}", "{value} 之后缺少运算符"),
+    "selector.write_operator": Text(
+        "write for example {value}, or one of != < <= > >= ~ in is",
+        "例如 {value}，或使用 != < <= > >= ~ in is 之一",
+    ),
+    "selector.no_value": Text("a value is missing", "缺少值"),
+    "selector.quote_text": Text(
+        "text that is no single word is quoted", "不是单个词的文本要加引号"
+    ),
+    "selector.no_field": Text("a field is missing", "缺少字段"),
+    "selector.no_field_before": Text("a field is missing before {value}", "{value} 之前缺少字段"),
+    "selector.is_no_field": Text("{value} is no field", "{value} 不是字段"),
+    "selector.field_first": Text(
+        "put the field first, as in {value}", "字段写在前面，例如 {value}"
+    ),
+    "selector.hparam": Text("write {value} for a hyperparameter", "超参数请写 {value}"),
+    "selector.unexpected": Text("{value} is not expected here", "此处不应有 {value}"),
+    "selector.join": Text(
+        "join comparisons by and or or; names of runs stand before where",
+        "用 and 或 or 连接比较；运行的名称写在 where 之前",
+    ),
+    "selector.out_of_order": Text("{value} is out of order", "{value} 的顺序不对"),
+    "selector.reserved": Text("{value} is a word of the language", "{value} 是保留字"),
+    "selector.no_name": Text("{value} is no name", "{value} 不是名称"),
+    "selector.begin_where": Text(
+        "a filter begins with where; a name with such characters is quoted",
+        "筛选条件以 where 开头；含这些字符的名称要加引号",
+    ),
+    "selector.cannot_stand": Text("{value} cannot stand here", "{value} 不能出现在此处"),
+    "selector.called_so": Text(
+        "names are parted by commas or blanks; a run called so is written {value}",
+        "名称之间用逗号或空格分隔；有此名称的运行写作 {value}",
+    ),
+    "selector.no_kind": Text("nothing is called {value}", "没有 {value} 这种写法"),
+    "selector.kinds": Text(
+        "there are exp:, trial: and job:; a name with a colon is quoted",
+        "可用 exp:、trial: 和 job:；含冒号的名称要加引号",
+    ),
+    "selector.names_nothing": Text("{value} names nothing", "{value} 之后缺少名称"),
+    "selector.open_quote": Text("a quote is not closed", "引号未闭合"),
+    "selector.empty_quotes": Text("nothing is between the quotes", "引号之间没有内容"),
+    "selector.name_there": Text("write a name there", "请写名称"),
+    "selector.open_bracket": Text("a ( is not closed", "括号 ( 未闭合"),
+    "selector.close": Text("close it with {value}", "请用 {value} 闭合"),
+    "selector.number": Text(
+        "{selector} is a number, {value} is not", "{selector} 是数，{value} 不是"
+    ),
+    "selector.integer": Text(
+        "{selector} is a whole number, {value} is not", "{selector} 是整数，{value} 不是"
+    ),
+    "selector.write_one": Text("write one", "请写一个"),
+    "selector.no_duration": Text("{value} is no duration", "{value} 不是时长"),
+    "selector.no_time": Text("{value} is no time", "{value} 不是时间"),
+    "selector.no_text": Text("{value} is no text", "{value} 不是文本"),
+    "selector.compare": Text("compare it with = < or >", "请用 =、< 或 > 比较"),
+    "selector.in_list": Text("in needs a list", "in 之后需要列表"),
+    "selector.list_comma": Text("the list goes on without a comma", "列表中缺少逗号"),
+    "selector.end_list": Text("end it with )", "请用 ) 结束"),
+    "selector.null": Text("null is missing", "缺少 null"),
+    "selector.by": Text("by is missing", "缺少 by"),
+    "selector.limit": Text("limit needs a number", "limit 之后需要数"),
+    "selector.example": Text("write for example {value}", "例如 {value}"),
+    "selector.or": Text("write {value}", "请写 {value}"),
+    "selector.use": Text("use {value}", "请用 {value}"),
 }
 
 # What failed in the test of a storage connection; the reason is the store's own.
@@ -578,4 +807,10 @@ _FAILED_CHECKS = {
     "check.delete": Text("{why}", "无法删除：{why}"),
 }
 
-TEXTS: Mapping[str, Text] = {**_PROBLEMS, **_PAGES, **_RECOGNIZED, **_FAILED_CHECKS}
+TEXTS: Mapping[str, Text] = {
+    **_PROBLEMS,
+    **_PAGES,
+    **_RECOGNIZED,
+    **_RECOGNIZED_PROBLEMS,
+    **_FAILED_CHECKS,
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import sys
 import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
@@ -222,3 +223,15 @@ def test_a_page_that_is_no_page_is_an_error(tmp_path: Path) -> None:
         archive.writestr("index.html", "nothing")
     with pytest.raises(TbhubError, match="no <head>"):
         index(Assets(path))
+
+
+def test_a_tensorboard_that_cannot_be_imported_is_an_error_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tensorboard").mkdir()
+    text = 'raise ImportError("libfoo.so.7 is missing")'
+    (tmp_path / "tensorboard" / "__init__.py").write_text(text)
+    monkeypatch.delitem(sys.modules, "tensorboard")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(TbhubError, match=r"ImportError: libfoo\.so\.7 is missing"):
+        Assets()

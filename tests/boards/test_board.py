@@ -9,6 +9,7 @@ import random
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from support.endpoints import PLUGIN, STATUSES
 from support.live import PATIENCE, append, eventually, record, scalar
 from support.ours import Ours
 from tbhub import SummaryWriter
-from tbhub.boards.board import Board, BoardOptions, Source, split_logdir
+from tbhub.boards.board import Board, BoardOptions, KnownRun, Source, split_logdir
 from tbhub.catalog.templates import TemplateError
 from tbhub.series.follower import Follower
 from tbhub.series.group import GroupByError
@@ -97,6 +98,41 @@ def test_one_directory_in_two_sources(tmp_path: Path) -> None:
     log(tmp_path / "run")
     assert named(source(tmp_path, "a"), source(tmp_path / "run", "b")) == ["a/run", "b"]
     assert named(source(tmp_path), source(tmp_path)) == ["run", "run_2"]
+
+
+def test_places_show_a_directory_once(tmp_path: Path) -> None:
+    for run in ("mix/0", "mix/1", "elsewhere/2"):
+        log(tmp_path / run)
+    (tmp_path / "link").symlink_to(tmp_path / "mix")
+    (tmp_path / "mix" / "linked").symlink_to(tmp_path / "elsewhere" / "2")
+
+    def place(path: str, name: str) -> Source:
+        return source(tmp_path / path, name, place=True)
+
+    # By the name that it has in the outermost place, in any order.
+    both = [place("mix/0", "inner"), place("mix", "mix")]
+    assert named(*both) == named(*reversed(both)) == ["mix/0", "mix/1", "mix/linked"]
+    assert named(place("mix", "mix"), place("link", "link")) == named(*both)
+    assert named(place("elsewhere/2", "two"), place("mix", "mix")) == named(*both)
+    file = place("mix/0/events.out.tfevents.1", "file")
+    assert named(file, place("mix/0", "zero")) == ["zero"]
+    run = source(tmp_path / "mix" / "0", "best", columns={"run": "best"}, alone=True)
+    assert set(named(place("mix", "mix"), run)) == {"best", "mix/1", "mix/linked"}
+
+
+def test_a_run_stays_in_an_inner_place_when_the_outer_one_does_not_show_it(tmp_path: Path) -> None:
+    for run in ("mix/0", "mix/1"):
+        log(tmp_path / run)
+    outer = source(tmp_path / "mix", place=True, known={"0": KnownRun(hidden=True)})
+    with Ours() as ours:
+        ours.board.add(outer)
+        ours.board.add(source(tmp_path / "mix" / "0", "0", place=True))
+        ours.look()
+        assert sorted(ours.board.runs) == ["0", "1"]
+        assert ours.board.run_count == 2
+        assert ours.board.update(outer, replace(outer, known={}))
+        assert sorted(ours.board.runs) == ["0", "1"]
+        assert ours.board.run_count == 2
 
 
 def test_a_template_with_hyperparameters(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tbhub.boards.life import (
     READY,
     Cause,
     Data,
+    DataGone,
     Event,
     Expired,
     HostDied,
@@ -89,6 +90,15 @@ def test_every_ending_has_its_reason_and_exit_code(
 def test_a_board_without_data_waits_and_then_runs() -> None:
     waiting = after(Placed("h1"), HostReady(False))
     assert waiting.state == State.WAITING
+    assert after(Data(), life=waiting).state == State.RUNNING
+
+
+def test_a_board_whose_data_is_gone_waits_and_its_no_data_timeout_begins_again() -> None:
+    up = after(*UP)
+    waiting, said = handle(up, DataGone("/x cannot be read: no."), 500.0)
+    assert (waiting.state, waiting.host, waiting.ready) == (State.WAITING, "h1", 500.0)
+    assert said == [Say("there is no data any more. /x cannot be read: no.", "warning")]
+    assert handle(waiting, DataGone("again"), 501.0) == (waiting, [])
     assert after(Data(), life=waiting).state == State.RUNNING
 
 
@@ -201,6 +211,10 @@ class Board(RuleBasedStateMachine):
     @rule()
     def data(self) -> None:
         self.tell(Data())
+
+    @rule()
+    def data_goes(self) -> None:
+        self.tell(DataGone("it was deleted"))
 
     @rule()
     def stop(self) -> None:

@@ -29,8 +29,8 @@ FILE = "events.out.tfevents.1700000000.host"
 MakePlace = Callable[..., Place]
 
 
-def source(place: Place, **more: Any) -> Source:
-    return Source(place.uri, credentials=place.credentials, **more)
+def source(at: Place, **more: Any) -> Source:
+    return Source(at.uri, credentials=at.credentials, **more)
 
 
 def name_by_start(directory: Path) -> None:
@@ -58,6 +58,19 @@ def test_every_answer_is_that_of_the_same_files_here(tmp_path: Path, s3: MakePla
         there.board.add(source(place))
         assert there.follower.wait_until_loaded(PATIENCE)
         assert compare(there, here) == []
+
+
+def test_places_of_a_bucket_show_a_directory_once(s3: MakePlace) -> None:
+    outer = s3()
+    store, prefix = outer.open()
+    for run in "01":
+        store.put(f"{prefix}/{run}/{FILE}", VERSION + scalar("loss", 1, 1))
+    inner = Place("s3", f"{outer.uri}/0", outer.credentials)
+    with Ours(single=True) as ours:
+        ours.board.add(source(inner, name="inner", place=True))
+        ours.board.add(source(outer, name="outer", place=True))
+        assert ours.follower.wait_until_loaded(PATIENCE)
+        assert set(ours.series("loss")) == {"outer/0", "outer/1"}
 
 
 def test_here_and_there_in_one_board(tmp_path: Path, s3: MakePlace, azure_place: Place) -> None:

@@ -146,6 +146,18 @@ def test_attempts_are_counted_per_name_per_address_and_both() -> None:
     attempts.count("ada", "1")
 
 
+def test_a_changed_password_ends_the_wait(database: Database, identity: Identity) -> None:
+    make_user(database)
+    for address in ("10.0.0.1", "10.0.0.2"):
+        for _ in range(3):
+            with pytest.raises(NotAuthenticated):
+                identity.log_in("ada", "wrong password", address)
+        with pytest.raises(TooManyRequests):
+            identity.log_in("ada", PASSWORD, address)
+    identity.unlock("ada")
+    identity.log_in("ada", PASSWORD, "10.0.0.1")
+
+
 def test_who_comes_in_has_a_clean_slate() -> None:
     attempts = Attempts(2, 60)
     for _ in range(10):

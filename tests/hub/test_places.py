@@ -16,6 +16,7 @@ from tbhub.api.models import BoardRuns, State
 from tbhub.api.problems import NotFound
 from tbhub.database.engine import Database, open_database
 from tbhub.database.tables import hparams, logdirs, runs
+from tbhub.hub.places import name_places
 
 
 @pytest.fixture
@@ -31,6 +32,54 @@ def add_logdir(database: Database, workspace: int, path: Path) -> None:
     with database.begin() as connection:
         values = {"workspace_id": workspace, "path": str(path), "created": 1.0}
         connection.execute(insert(logdirs), values)
+
+
+@pytest.mark.parametrize(
+    ("uris", "taken", "names"),
+    [
+        (["/w/mix"], [], [""]),
+        (["/w/mix"], ["run1"], ["mix"]),
+        (["/w/a", "/w/b"], [], ["a", "b"]),
+        (["/w/c1/logs", "/w/c2/logs", "/w/x"], [], ["c1/logs", "c2/logs", "x"]),
+        (["/logs", "/w/logs"], [], ["logs", "w/logs"]),
+        (["/w/mix"], ["mix"], ["w/mix"]),
+        (["s3://one/sweep", "s3://two/sweep"], [], ["one/sweep", "two/sweep"]),
+        # Inside another place: named below it.
+        (["/w/mix", "/w/mix/1"], [], ["", "1"]),
+        (["/w/mix/1", "/w/mix", "/w/mix/1/deep"], [], ["1", "", "1/deep"]),
+        (["/w/mix", "/w/mix/1", "/w/more"], [], ["mix", "mix/1", "more"]),
+        (["/w/mix", "/w/mix1"], [], ["mix", "mix1"]),
+        (["s3://tests/sweep", "s3://tests/sweep/0"], [], ["", "0"]),
+    ],
+)
+def test_places_are_named_by_what_tells_them_apart(
+    uris: list[str], taken: list[str], names: list[str]
+) -> None:
+    assert name_places(uris, taken) == names
+
+
+def test_a_link_to_a_place_is_named_like_it(tmp_path: Path) -> None:
+    (tmp_path / "mix" / "0").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "mix")
+    mix, link = str(tmp_path / "mix"), str(tmp_path / "link")
+    assert name_places([mix, link, f"{link}/0"], []) == ["", "", "0"]
+
+
+@running
+async def test_places_that_overlap_show_their_union(sqlite: Database, tmp_path: Path) -> None:
+    Catalog(sqlite)
+    for name in "012":
+        log(tmp_path / "mix" / name, 1)
+    (tmp_path / "link").symlink_to(tmp_path / "mix")
+    mix = str(tmp_path / "mix")
+    async with Conducted(sqlite, tmp_path) as hub:
+        board = await hub.create(ADMIN, uris=[f"{mix}/0", mix, str(tmp_path / "link")])
+        await hub.shows(board.id, ["0", "1", "2"])
+        assert (await hub.conductor.get(ADMIN, board.id)).runs == 3
+        # Adding a part of what is there changes nothing.
+        grown = await hub.create(ADMIN, uris=[mix])
+        await hub.conductor.add_runs(ADMIN, grown.id, BoardRuns(uris=[f"{mix}/1"]))
+        await hub.shows(grown.id, ["0", "1", "2"])
 
 
 @running

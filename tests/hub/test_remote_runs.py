@@ -259,7 +259,7 @@ def test_a_board_that_waits_for_credentials_runs_once_they_are_added(
 
     said = eventually(problem, "it does not say what is wrong")
     assert said.startswith(f"{place.uri} cannot be read: ")
-    assert f"hint: `tbhub storage test {place.uri}`" in said
+    assert "hint: `tbhub storage test weed --for boards`" in said
     assert "tbhub storage add NAME" in said
     findings = hub.json("GET", f"/api/v1/boards/{new['id']}/doctor")["findings"]
     (refused,) = [each for each in findings if each["subject"] == "permission"]
@@ -277,6 +277,36 @@ def test_a_board_that_waits_for_credentials_runs_once_they_are_added(
     (source,) = [each["text"] for each in findings if each["subject"] == "source"]
     assert "credentials: sent by the hub (access_key_id, endpoint, secret_access_key)" in source
     assert weed.SECRET not in json.dumps(findings)
+
+
+def test_a_board_whose_credentials_are_removed_waits_and_logs_why(
+    hub: HubProcess, place: Place
+) -> None:
+    with place.writer("a") as writer:
+        writer.add_scalar("loss", 1.0, 1)
+    place.send("a")
+    place.connect(hub)
+    board = hub.create_board(uris=[place.uri])["id"]
+    hub.wait_for(board, "RUNNING")
+
+    def logged() -> list[str]:
+        lines = hub.json("GET", f"/api/v1/boards/{board}/logs")["lines"]
+        return [
+            line["text"] for line in lines if place.uri in line["text"] or "data" in line["text"]
+        ]
+
+    place.disconnect(hub)
+    waits = hub.wait_for(board, "WAITING")
+    assert waits["message"].startswith(f"{place.uri} cannot be read: ")
+    (gone,) = logged()[-1:]
+    assert gone.startswith(f"there is no data any more. {place.uri} cannot be read: ")
+    place.connect(hub, secret_access_key="wrong")
+    refused = f"{place.uri} cannot be read: the credentials are not accepted"
+    eventually(lambda: logged()[-1].startswith(refused))
+    place.disconnect(hub)
+    place.connect(hub)
+    hub.wait_for(board, "RUNNING")
+    eventually(lambda: logged()[-1] == "data is there; is running")
 
 
 def test_storage_by_the_command_line(hub: HubProcess, place: Place) -> None:

@@ -299,6 +299,7 @@ def bridge_address(podman: Podman) -> str:
     return str(subnet["gateway"])
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("ports", [{}, {6006: 0}], ids=["own-address", "published-port"])
 @running
 async def test_a_board_is_reached_in_the_engines_network(
@@ -314,6 +315,7 @@ async def test_a_board_is_reached_in_the_engines_network(
         assert len(await conducted.names(board.id)) == 1
 
 
+@pytest.mark.network
 @running
 async def test_boards_with_a_fixed_port_leave_each_other_alone(
     make: Make, sqlite: Database, tmp_path: Path, podman: Podman
@@ -337,6 +339,7 @@ async def test_boards_with_a_fixed_port_leave_each_other_alone(
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.network
 @running
 async def test_a_range_of_ports_is_kept_to(make: Make, script: Path) -> None:
     script.write_text("import time\ntime.sleep(600)")
@@ -408,9 +411,16 @@ def bucket(
     return place.uri
 
 
-def start_hub(podman: Podman, home: Path, volumes: dict[str, str]) -> HubProcess:
+def start_hub(
+    podman: Podman, home: Path, volumes: dict[str, str], **environment: str
+) -> HubProcess:
     """A hub whose boards are containers."""
-    options = {"image": IMAGE, "engine": podman.url, "volumes": {**podman.volumes, **volumes}}
+    options = {
+        "image": IMAGE,
+        "engine": podman.url,
+        "volumes": {**podman.volumes, **volumes},
+        "environment": environment,
+    }
     return HubProcess(home, launcher="docker", launcher_options=json.dumps(options), host_linger=0)
 
 
@@ -435,4 +445,19 @@ def test_an_image_without_ca_certificates_is_told_so(
         lines = f"/api/v1/boards/{board['id']}/logs"
         eventually(lambda: "install the package ca-certificates" in hub.ask("GET", lines).text)
         hub.json("POST", f"/api/v1/boards/{board['id']}/kill")
+        eventually(lambda: not podman.run("ps", "--all", "--quiet"))
+
+
+def test_an_image_whose_tensorboard_cannot_be_imported_fails_its_boards(
+    podman: Podman, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken" / "tensorboard"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError('libfoo.so.7 is missing')")
+    volumes = {str(broken.parent): "/broken"}
+    with start_hub(podman, tmp_path / "home", volumes, PYTHONPATH="/broken") as hub:
+        board = hub.json("POST", "/api/v1/boards", json={"uris": [str(tmp_path)]})
+        failed = hub.wait_for(board["id"], "FAILED")
+        assert failed["reason"] == "START_FAILED"
+        assert "libfoo.so.7 is missing" in failed["message"]
         eventually(lambda: not podman.run("ps", "--all", "--quiet"))

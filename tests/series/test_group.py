@@ -258,7 +258,8 @@ def test_lines() -> None:
         ("lr, lr, experiment", GroupBy(("lr", "experiment"))),
         ("all except seed", GroupBy(("seed",), all_except=True)),
         ("All  except hparams.seed,host", GroupBy(("hparams.seed", "host"), all_except=True)),
-        ("all exceptions", GroupBy(("all exceptions",))),
+        ("hparams.all exceptions", GroupBy(("hparams.all exceptions",))),
+        ("learning rate,all units", GroupBy(("learning rate", "all units"))),
         ("all", GroupBy(("all",))),
     ],
 )
@@ -279,6 +280,9 @@ def test_group_by_forms(text: str, expected: GroupBy) -> None:
         "all except",
         "all except ,",
         "all except,a",
+        "all exept seed",
+        "ALL but seed, host",
+        "all exceptions",
     ],
 )
 def test_group_by_that_cannot_be_understood(text: str) -> None:

@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -201,4 +202,9 @@ def _webfiles() -> Path:
         path = Path(place) / "webfiles.zip"
         if path.exists():
             return path
+    try:
+        import_module("tensorboard")
+    except Exception as error:  # which says more than that its files are not there
+        reason = f"{type(error).__name__}: {error}"
+        raise TbhubError(f"TensorBoard cannot be imported: {reason}") from error
     raise TbhubError("tensorboard's page is not installed: pip install tensorboard")

@@ -21,7 +21,7 @@ from tbhub.boards.grouping import Group, group_runs
 from tbhub.boards.kinds import RunIndex
 from tbhub.catalog.names import STAGES
 from tbhub.catalog.templates import Namer, RunFields, clean_name, missing_warning
-from tbhub.events.names import SESSION_START_TAG
+from tbhub.events.names import SESSION_START_TAG, is_event_file
 from tbhub.series.cache import CacheLostError
 from tbhub.series.column import Column, Part
 from tbhub.series.file_content import Blob
@@ -67,6 +67,9 @@ class Source:
     columns: Mapping[str, object] = field(default_factory=dict)  # what is known of the run
     hparams: Mapping[str, object] = field(default_factory=dict)  # given with the run
     alone: bool = False  # one run: what lies below its directory are others
+    # A place without a name of its own: what another source shows, or a place above, is not shown
+    # again.
+    place: bool = False
     # For the store of a URI; those of the environment if there are none. Shown to nobody.
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
     # What is known of runs in a tree, by their paths relative to it; "." is the root.
@@ -282,6 +285,7 @@ class Board:
         self._runs: Mapping[str, ShownRun] = {}
         self._groups: dict[Hashable, Group] = {}
         self._built_from: _State | None = None
+        self._unique: tuple[_State, list[tuple[_Followed, Mapping[str, RunLog]]]] | None = None
         self.given_hparams: Mapping[str, bytes] = {}
 
     # --- what the hub calls
@@ -386,7 +390,16 @@ class Board:
 
     @property
     def _logs(self) -> list[RunLog]:
-        return [log for each in list(self._sources) for log in each.runs.values()]
+        return [log for _, runs in self._shown_runs() for log in runs.values()]
+
+    def _shown_runs(self) -> list[tuple[_Followed, Mapping[str, RunLog]]]:
+        """Return the runs that are shown of each source, by their paths: each directory once."""
+        sources = [each for each in list(self._sources) if each.root is not None]
+        state = _State([each.runs for each in sources], 0)
+        kept = self._unique
+        if kept is None or not state.is_like(kept[0]):
+            kept = self._unique = (state, _without_repeated(sources))
+        return kept[1]
 
     @property
     def run_count(self) -> int:
@@ -480,11 +493,9 @@ class Board:
 
     def _entries(self) -> list[_Entry]:
         found: list[_Entry] = []
-        for each in list(self._sources):
-            if each.root is None:
-                continue
+        for each, runs in self._shown_runs():
             siblings = _Siblings(each.runs)
-            found += (_Entry(each, path, log, siblings) for path, log in each.runs.items())
+            found += (_Entry(each, path, log, siblings) for path, log in runs.items())
         return found
 
     def _next_order(self) -> int:
@@ -576,6 +587,55 @@ class Board:
             more = len(found) - _SHOWN_NOTICES
             found = [*found[:_SHOWN_NOTICES], Notice(f"more {more}", f"… and {more:,} more")]
         return [Notice(_text(notice.id), _text(notice.text)) for notice in found]
+
+
+def _without_repeated(sources: list[_Followed]) -> list[tuple[_Followed, Mapping[str, RunLog]]]:
+    """Return the runs of each source, a directory that is below several places only once.
+
+    What a source that is no place shows is not shown by places; of several places the outermost
+    shows a directory.
+    """
+    found = {each: each.runs for each in sources}
+    places = [each for each in sources if each.source.place]
+    if not places or len(sources) == 1:
+        return list(found.items())
+    real = _RealPaths()
+    shown = {
+        real.of(log) for each in sources if not each.source.place for log in each.runs.values()
+    }
+    for each in sorted(places, key=lambda each: (real.depth(each.source.path), each.number)):
+        mine = {path: real.of(log) for path, log in each.runs.items()}
+        # An event file may be a place, and is part of the run that is its directory.
+        found[each] = {
+            path: log
+            for path, log in each.runs.items()
+            if mine[path] not in shown
+            and not (is_event_file(mine[path]) and os.path.dirname(mine[path]) in shown)
+        }
+        shown.update(mine.values())
+    return list(found.items())
+
+
+class _RealPaths:
+    """Where runs are, without links. Directories above them are looked at once."""
+
+    def __init__(self) -> None:
+        self._directories: dict[str, str] = {}
+
+    def of(self, log: RunLog) -> str:
+        """Return the real path of a run of this machine; the URI of one in a store."""
+        if log.files.is_remote:
+            return log.path
+        if os.path.islink(log.path):
+            return os.path.realpath(log.path)
+        above, name = os.path.split(log.path)
+        if above not in self._directories:
+            self._directories[above] = os.path.realpath(above)
+        return os.path.join(self._directories[above], name)
+
+    def depth(self, path: str) -> int:
+        """Return how many directories the real path of a place has."""
+        return path.count("/") if "://" in path else os.path.realpath(path).count("/")
 
 
 def _text(text: str) -> str:

@@ -414,6 +414,7 @@ def _source(asked: dict[str, Any]) -> Source:
         columns=asked.get("columns", {}),
         hparams=asked.get("hparams", {}),
         alone=asked.get("alone", False),
+        place=asked.get("place", False),
         credentials=asked.get("credentials") or {},
         known={path: KnownRun(**each) for path, each in asked.get("known", {}).items()},
     )

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import aclosing, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tbhub.boards import answers, charts
@@ -62,7 +63,8 @@ class Host:
         self._prefix = prefix.rstrip("/")
         self._single = single
         self._boards: dict[str, Board] = {}
-        self._assets = Assets()
+        if single is not None:
+            _ = self.assets  # `tbhub view` reports at once that there is no TensorBoard
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="tbhub-serve")
         self._fragments = Fragments(min(_MAX_FRAGMENTS, follower.memory.budget // 8))
         self._application: Future[Application] = Future()
@@ -139,6 +141,15 @@ class Host:
             self._application.result().forget(board_id)
         return True
 
+    @cached_property
+    def assets(self) -> Assets:
+        """The files of TensorBoard's page and of ours.
+
+        Raises:
+            TbhubError: TensorBoard is not installed, or cannot be imported.
+        """
+        return Assets()
+
     @property
     def application(self) -> Application:
         """TensorBoard's application; waits until it is there."""
@@ -192,7 +203,7 @@ class Host:
             return
         path = path[len(self._prefix) + 1 :]
         if path.startswith("static/"):
-            await answers.static_file(self._assets, path.removeprefix("static/"), scope).send(send)
+            await answers.static_file(self.assets, path.removeprefix("static/"), scope).send(send)
             return
         board_id, root = self._single, self._prefix
         if board_id is None:
@@ -232,7 +243,7 @@ class Host:
         elif path.startswith("data/"):
             await self._tensorboard(board, root, path, scope, receive, send)
         else:
-            asset = self._assets.find(path)
+            asset = self.assets.find(path)
             response = (
                 answers.text(404, "not found")
                 if asset is None
@@ -247,7 +258,7 @@ class Host:
 
     def _page(self, board: Board) -> Asset:
         self._import()  # the page will want it as soon as its script has been evaluated
-        return self._assets.index(
+        return self.assets.index(
             board=board.id,
             static_root=self._static_root,
             data_version=board.version,
@@ -317,7 +328,7 @@ class Host:
         extra = {_BOARD_HEADER: board.id}
         response = call(application.wsgi, scope, body, root, "/" + path, extra)
         if path == _PROJECTOR_PAGE and response.status == 200:
-            page = self._assets.with_fonts(response.body, "../../../" + self._static_root)
+            page = self.assets.with_fonts(response.body, "../../../" + self._static_root)
             response = Response(200, answers.html_headers(len(page)), page)
         return compressed(response, scope)
 

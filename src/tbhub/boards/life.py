@@ -1,6 +1,6 @@
 """The life of a board: what happens to it, and what is to be done then. No input, no output.
 
-    QUEUED → STARTING → WAITING → RUNNING → STOPPING → STOPPED → QUEUED …
+    QUEUED → STARTING → WAITING ⇄ RUNNING → STOPPING → STOPPED → QUEUED …
     and from anywhere to TERMINATED or FAILED
 
 `handle` takes a life and an event and answers the life after it, with instructions for whoever
@@ -107,7 +107,14 @@ class HostReady:
 
 @dataclass(frozen=True)
 class Data:
-    """The first data is there."""
+    """There is data."""
+
+
+@dataclass(frozen=True)
+class DataGone:
+    """What it showed is deleted, or cannot be read any more."""
+
+    why: str
 
 
 @dataclass(frozen=True)
@@ -176,6 +183,7 @@ Event = (
     | Requeued
     | HostReady
     | Data
+    | DataGone
     | Stop
     | Idle
     | Released
@@ -277,7 +285,14 @@ def _host_ready(life: Life, event: HostReady, now: float) -> After:
 def _data(life: Life, event: Data, now: float) -> After:
     if life.state != State.WAITING:
         return life, []
-    return replace(life, state=State.RUNNING), [Say("the first data is there; is running")]
+    return replace(life, state=State.RUNNING), [Say("data is there; is running")]
+
+
+def _data_gone(life: Life, event: DataGone, now: float) -> After:
+    if life.state != State.RUNNING:
+        return life, []
+    waiting = replace(life, state=State.WAITING, ready=now)  # no_data_timeout begins again
+    return waiting, [Say(f"there is no data any more. {event.why}", "warning")]
 
 
 def _stop(life: Life, event: Stop, now: float) -> After:
@@ -398,6 +413,7 @@ _HANDLERS: dict[type[Event], Callable[..., After]] = {
     Requeued: _requeued,
     HostReady: _host_ready,
     Data: _data,
+    DataGone: _data_gone,
     Stop: _stop,
     Idle: _idle,
     Released: _released,

@@ -46,7 +46,7 @@ async def describe_tensorboard(host: Host) -> dict[str, Any]:
 
 async def _import(host: Host) -> None:
     try:
-        await asyncio.to_thread(lambda: host.application)
+        await asyncio.to_thread(lambda: (host.application, host.assets))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise NotReadyError(

@@ -271,7 +271,12 @@ def _sources(given: list[str]) -> list[Source]:
     pairs = list(dict.fromkeys(map(name_and_path, given)))
     unnamed = [path for name, path in pairs if name is None]
     names = dict(zip(unnamed, tell_apart(unnamed), strict=True)) if len(pairs) > 1 else {}
-    return [Source(path, name if name is not None else names.get(path, "")) for name, path in pairs]
+    # Paths with names are shown under each name, as TensorBoard does.
+    is_place = len(unnamed) == len(pairs)
+    return [
+        Source(path, name if name is not None else names.get(path, ""), place=is_place)
+        for name, path in pairs
+    ]
 
 
 def _load_and_tell(board: Board, follower: Follower, sources: list[Source], as_json: bool) -> None:

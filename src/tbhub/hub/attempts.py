@@ -74,3 +74,9 @@ class Attempts:
             for key in (("", address), (name, "")):
                 if self._made.get(key):
                     self._made[key].pop()
+
+    def forget_name(self, name: str) -> None:
+        """Forget every attempt for a name: its password has been changed."""
+        with self._lock:
+            for key in [key for key in self._made if key[0] == name]:
+                del self._made[key]

@@ -368,7 +368,8 @@ class Conductor:
         if change.options is not None:
             sources.check_options(change.options)
         await self._keeper.surely(self._change(entry, change))
-        await self._keeper.settled(entry, _SETTLE_SECONDS)
+        if change.name is not None or change.options is not None:  # its host shows them
+            await self._keeper.settled(entry, _SETTLE_SECONDS)
         return await self._answer(entry)
 
     async def _change(self, entry: Entry, change: BoardChange) -> None:

@@ -47,6 +47,7 @@ class HostLink:
         secret: What it knows us by.
         registered: Set once it has been.
         is_connected: Whether its stream of news is open.
+        connected_at: When it was first, on the monotonic clock; none: it never was.
         launch: The start of it, until its details are known and after.
         boards: Those that have a place on it, and what they show.
         progress: How far its start is, as whoever waits is told.
@@ -64,6 +65,7 @@ class HostLink:
     created: float = 0.0
     registered: asyncio.Event = field(default_factory=asyncio.Event)
     is_connected: bool = False
+    connected_at: float | None = None
     launch: asyncio.Future[Details] | None = None
     boards: Load = field(default_factory=Load)
     progress: str = ""

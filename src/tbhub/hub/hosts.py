@@ -43,6 +43,7 @@ _LONGEST_PAUSE = 30.0
 _REAP_SECONDS = 300.0
 _FIRST_REAP_SECONDS = 10.0
 _LAST_LINES = 20
+_EARLY_SECONDS = 60.0  # a host that ends by itself so soon, without a board, has failed to start
 
 logger = logging.getLogger("tbhub.hosts")
 T = TypeVar("T")
@@ -304,6 +305,7 @@ class Hosts:
                 if link is None:
                     continue
                 if waiter.board is not None:
+                    self._failures = 0
                     link.boards.add(waiter.board, waiter.data)
                     link.reserved_for = waiter.board if waiter.alone else None
                 future.set_result(link)
@@ -460,7 +462,8 @@ class Hosts:
         try:
             if "boards" in message:
                 link.is_connected = True
-                self._failures = 0
+                if link.connected_at is None:
+                    link.connected_at = time.monotonic()
                 await self._listener.host_has(link.id, set(message["boards"]))
                 self._deal()
             else:
@@ -469,7 +472,8 @@ class Hosts:
             logger.warning("news of host %s could not be kept: %s", link.id, error)
 
     async def _ended(self, link: HostLink, status: Exited) -> None:
-        was_up, was_needed = link.registered.is_set(), not link.ending
+        was_needed = not link.ending
+        has_failed = was_needed and _ended_early(link, status)
         lines = await self._last_lines(link.details)
         self._links.pop(link.id, None)
         if was_needed:
@@ -477,13 +481,15 @@ class Hosts:
         else:
             logger.info("host %s was not needed any more", link.id)
         death = Death(link.id, status.code, status.reason, lines, status.cause)
-        if was_up:
+        if was_needed and not has_failed:
+            self._failures = 0
+        if not has_failed:
             self._balance()  # the next one starts while the boards of this one are seen to
         await _insist(lambda: self._listener.host_died(death))
         await _insist(lambda: self._write(lambda c: store.note_end(c, link.id, status.code)))
         with suppress(LaunchError):  # what the engine still has of it; or that is found later
             await self._launcher.stop(link.details)
-        if was_needed and not was_up:
+        if has_failed:
             last = next((line for line in reversed(lines) if line.strip()), "")
             self._failed(f"it ended {status.reason}. {last}".strip())
         self._balance()
@@ -520,6 +526,7 @@ class Hosts:
         for board, data in (await self._read(lambda c: store.boards_on(c, row.id))).items():
             link.boards.add(board, data)
         link.registered.set()
+        link.connected_at = -_EARLY_SECONDS  # with an earlier hub
         self._links[row.id] = link
         self._run(self._supervise(link))
         return None
@@ -577,6 +584,15 @@ class Hosts:
                 return work(connection)
 
         return await asyncio.to_thread(transaction)
+
+
+def _ended_early(link: HostLink, status: Exited) -> bool:
+    """Return whether a host ended before it was of use: it never answered, or ended by itself soon
+    after, without a board."""
+    if link.connected_at is None:
+        return True
+    lived = time.monotonic() - link.connected_at
+    return lived < _EARLY_SECONDS and not link.boards and not status.cause.taken
 
 
 async def _insist(work: Callable[[], Awaitable[None]]) -> None:

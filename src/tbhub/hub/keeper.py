@@ -34,6 +34,7 @@ from tbhub.database.engine import Database
 from tbhub.hub import board_store as store
 from tbhub.hub import troubles
 from tbhub.hub.bus import Bus
+from tbhub.hub.connections import connections_used
 from tbhub.hub.host_link import HostGoneError, HostRefusedError
 from tbhub.hub.host_payload import Credentials, payload
 from tbhub.hub.host_store import shown_by
@@ -307,9 +308,12 @@ class Keeper:
             return
         generation = entry.life.generation
         async with self._placing:
-            told = await self.read(lambda c: payload(c, entry.id, self._credentials))
+            told, connections = await self.read(
+                lambda c: (payload(c, entry.id, self._credentials), connections_used(c, entry.id))
+            )
             if told is None or entry.life.host != link.id:
                 return
+            entry.connections = connections
             digest = _digest(told)
             entry.held = link.id
             entry.stale = False
@@ -404,20 +408,38 @@ class Keeper:
                 logger.warning("board %s: %s", board_id, error)
 
     async def board_stands(self, host: str, board: str, state: dict[str, Any]) -> None:
-        """A board has its first data, or there is something its people should know."""
+        """Take up what a host reports: a board has data or none, or something cannot be read."""
         entry = self.registry.get(board)
         if entry is None or entry.life.host != host:
             return
         if self._note(entry, state):
             self.publish(entry)
+        await self._note_trouble(entry)
         if state["has_data"] and entry.life.state == State.WAITING:
             await self.apply(entry, lives.Data())
-        fresh = [each for each in state["notices"] if each["id"] not in entry.told]
+        fresh = [
+            each
+            for each in state["notices"]
+            if each["id"] not in entry.told and not entry.problem.startswith(each["text"])
+        ]
         if fresh:
             entry.told.update(each["id"] for each in fresh)
             texts = [each["text"] for each in fresh]
             await self.write(lambda connection: _warn(connection, entry.id, texts))
             self.publish(entry)
+
+    async def _note_trouble(self, entry: Entry) -> None:
+        """Log that something cannot be read, or can be again; a board without data is WAITING."""
+        if entry.is_loading:  # what will be known of it is not known yet
+            return
+        before, entry.logged_problem = entry.logged_problem, entry.problem
+        if entry.waits_for and entry.life.state == State.RUNNING:
+            why = entry.problem or entry.waits_for
+            await self.apply(entry, lives.DataGone(why))
+        elif entry.problem and entry.problem != before:
+            await self.say(entry, Say(entry.problem, "warning"))
+        elif before and not entry.problem:
+            await self.say(entry, Say("what it shows can be read now"))
 
     def _note(self, entry: Entry, state: dict[str, Any]) -> bool:
         """Keep what a host reports of a board; return whether something that is shown differs."""
@@ -429,6 +451,7 @@ class Keeper:
             has_data=state["has_data"],
             on_hub=os.path.exists,
             launcher=self._launcher,
+            connections=entry.connections,
         )
         is_waiting = not entry.is_loading and not state["has_data"]
         entry.waits_for = troubles.waits_for(state["troubles"]) if is_waiting else ""

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from tbhub.api.problems import Problem
 from tbhub.boards.wsgi import Scope
 from tbhub.hub.gate import cookie
-from tbhub.texts import LANGUAGES, TEXTS, Language, Message, recognize, text
+from tbhub.texts import LANGUAGES, TEXTS, Language, Message, recognize, recognize_problem, text
 
 COOKIE = "tbhub-language"  # set by web/src/lib/i18n.svelte.ts
 _MAX_HEADER = 1000
@@ -58,8 +58,11 @@ def problem_text(problem: Problem) -> str:
 
     A problem without a text of its own is introduced by one for its code.
     """
-    if isinstance(problem.message, Message):
-        return translate(problem.message)
+    message = problem.message
+    if language.get() != "en" and not isinstance(message, Message):
+        message = recognize_problem(message)
+    if isinstance(message, Message):
+        return translate(message)
     code = f"problem.{problem.code}"
     return say(code if code in TEXTS else "problem.internal", message=problem.message)
 

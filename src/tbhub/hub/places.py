@@ -14,6 +14,7 @@ The entry nearest to a directory decides. A user without a right to the place it
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -157,6 +158,43 @@ def known_runs(
             if path not in spellings:
                 _put(found, spellings, path, {"hidden": True})
     return found
+
+
+def name_places(uris: Sequence[str], taken: Collection[str]) -> list[str]:
+    """Return what goes before the names of the runs of each place of a board.
+
+    It is as many of the place's last directories as tell it from the others; nothing for a place
+    that is all a board shows. A place inside another one is named below that one, so that its runs
+    have the same names by either.
+
+    Args:
+        uris: The places of the board.
+        taken: The names of the runs that the board shows besides.
+    """
+    real = {uri: location_spellings(uri)[-1] for uri in uris}
+    there = {place: uri for uri, place in reversed(real.items())}
+    outer = {
+        uri: [there[above] for above in location_above(place) if above in there][-1]
+        for uri, place in real.items()
+    }
+    endings = {uri: _endings(uri) for uri in uris if outer[uri] == uri}
+    counts = Counter(ending for each in endings.values() for ending in each)
+    names = {
+        uri: next((end for end in each if counts[end] == 1 and end not in taken), each[-1])
+        for uri, each in endings.items()
+    }
+    if len(names) == 1 and not taken:
+        names = dict.fromkeys(names, "")
+    return [
+        "/".join(filter(None, (names[outer[uri]], real[uri][len(real[outer[uri]]) :].strip("/"))))
+        for uri in uris
+    ]
+
+
+def _endings(uri: str) -> list[str]:
+    """Return what a place ends with: its last directory, its last two, and so on."""
+    parts = [part for part in uri.split("/") if part] or [uri]
+    return ["/".join(parts[-count:]) for count in range(1, len(parts) + 1)]
 
 
 def _put(

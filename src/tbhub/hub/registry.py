@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tbhub.api.models import Board, State
@@ -34,8 +34,10 @@ class Entry:
         seen_runs: How many runs its host was told of.
         has_places: It is over paths or URIs, which are followed.
         given: A digest of what its host was told last; none: that is not known.
+        connections: The names of the storage connections its host was given, by path.
         reported_runs: How many runs its host has found; none before it has reported.
         problem: Why what it was asked to show cannot be read.
+        logged_problem: The problem as its log has it; empty: none, or that it has gone.
         waits_for: What it waits for, once its host has looked for data in vain.
         record: What is known against it: crashes of the hosts that served it.
         resume_at: When it may be placed again after a crash, on the monotonic clock.
@@ -69,8 +71,10 @@ class Entry:
     deleted: bool = False
     has_places: bool = False
     given: str | None = None
+    connections: Mapping[str, str] = field(default_factory=dict)
     reported_runs: int | None = None
     problem: str = ""
+    logged_problem: str = ""
     waits_for: str = ""
     record: Record = field(default_factory=Record)
     resume_at: float = 0.0

@@ -230,12 +230,14 @@ def parse_group_by(text: str) -> GroupBy:
     """Reads ``--group-by``: ``hparams.lr,batch``, ``experiment`` or ``all except seed, host``.
 
     Raises:
-        GroupByError: A name is missing.
+        GroupByError: A name is missing, or something else than ``except`` follows ``all``.
     """
     match = re.fullmatch(r"\s*all\s+except\b(.*)", text, re.IGNORECASE | re.DOTALL)
     names = [name.strip() for name in (match[1] if match else text).split(",")]
     if any(name in ("", _PREFIX) for name in names):
         raise GroupByError(f"--group-by {text!r} lacks a name; {_FORMS}")
+    if match is None and re.match(r"all\s", names[0], re.IGNORECASE):
+        raise GroupByError(f"--group-by {text!r} cannot be understood; {_FORMS}")
     return GroupBy(tuple(dict.fromkeys(names)), all_except=match is not None)
 
 

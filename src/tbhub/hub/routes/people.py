@@ -55,6 +55,8 @@ def change_user(hub: TheHub, caller: Reader, name: Word, change: UserChange) -> 
         changed = users.change_user(connection, name, change)
         found = with_login_ways(connection, [changed], sso=hub.oidc is not None)
     hub.identity.forget()
+    if change.password is not None:
+        hub.identity.unlock(name)
     return found[0]
 
 
