@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tbhub.api.problems import BadRequest
-from tbhub.client.sources import sources
+from tbhub.api.models import Run, Runs
+from tbhub.api.problems import Ambiguous, BadRequest
+from tbhub.client.calls import Call
+from tbhub.client.replies import Reply
+from tbhub.client.sources import find_trials, sources
+from tbhub.client.steps import do
 
 
 def said(**given: Any) -> dict[str, Any]:
@@ -59,6 +63,56 @@ def test_names() -> None:
     assert said(experiments=["two words", 7]) == {"runs": 'exp:"two words"', "experiments": [7]}
     assert said(trials=["run1-run5", "all"]) == {"runs": '"run1-run5", "all"'}
     assert said(runs="run1", experiments="a/b", trials="c") == {"runs": "run1, exp:a/b, c"}
+
+
+class Catalog:
+    """Answers with all its runs; counts the requests."""
+
+    def __init__(self, **names: str) -> None:
+        """`names`: what runs are called by ``r`` and their number."""
+        self.requests = 0
+        self._runs = [
+            Run.model_validate(
+                {
+                    **dict.fromkeys(("path", "workspace", "experiment", "location"), "x"),
+                    "id": int(key[1:]),
+                    "name": name,
+                    "experiment_id": 1,
+                    "status": "finished",
+                    "created": "2026-11-16T10:00:00Z",
+                }
+            )
+            for key, name in names.items()
+        ]
+
+    def __call__(self, call: Call[Any]) -> Reply:
+        self.requests += 1
+        answer = Runs(total=len(self._runs), offset=0, runs=self._runs)
+        return Reply(200, answer.model_dump_json().encode())
+
+
+@pytest.mark.parametrize("given", ["23", "#23", "trial:23", "Trial:23"])
+def test_text_with_a_number_is_the_run_of_that_number(given: str) -> None:
+    assert do(find_trials([given, "best", 7]), Catalog(r23="run82")) == [23, "best", 7]
+    assert do(find_trials(given), Catalog()) == [23]  # the hub reports that there is none
+    assert do(find_trials(given), Catalog(r23=given)) == [23]
+
+
+@pytest.mark.parametrize("given", ["23", "#23", "trial:23"])
+def test_text_that_is_a_number_and_a_name_is_ambiguous(given: str) -> None:
+    assert do(find_trials(given), Catalog(r31=given)) == [31]
+    with pytest.raises(Ambiguous, match=r"hint: .* trials=23 or trials=31\.") as caught:
+        do(find_trials(given), Catalog(r23="run82", r31=given))
+    assert f"{given} can mean 2 runs: run82 (#23), {given} (#31)." in str(caught.value)
+
+
+def test_numbers_and_names_are_not_looked_up() -> None:
+    catalog = Catalog(r23="run82")
+    assert do(find_trials([23, "run82", "# 23", "#x"]), catalog) == [23, "run82", "# 23", "#x"]
+    assert do(find_trials(None), catalog) == []
+    assert catalog.requests == 0
+    with pytest.raises(TypeError, match="trials takes a number or a name"):
+        do(find_trials(1.5), catalog)  # type: ignore[arg-type]
 
 
 def test_places() -> None:

@@ -27,6 +27,7 @@ from tbhub import (
     NotFound,
     SourceUnreadable,
     SummaryWriter,
+    TbhubWarning,
     TensorBoard,
     TensorboardLimitExceeded,
     UnexpectedStatusException,
@@ -222,6 +223,11 @@ def test_a_place_that_cannot_be_read_raises_or_warns() -> None:
     board = TensorBoard.get(raised.value.board_id)
     assert board.status == "WAITING"
     assert UNREADABLE in board.message
+    for wait in (board.wait, lambda: board.restart(wait=True)):
+        with pytest.raises(SourceUnreadable, match="cannot be read"):
+            wait()
+    with pytest.warns(UserWarning, match="cannot be read"):
+        board.wait(strict=False)
 
     async def main() -> None:
         with pytest.warns(UserWarning, match="cannot be read"):
@@ -330,10 +336,36 @@ def test_the_board_of_a_source() -> None:
 
 def test_a_key_keeps_its_first_sources() -> None:
     one = TensorBoard.create(runs="exp:a", key="mine", idle_timeout=90)
-    same = TensorBoard.create(runs="exp:b", key="mine", idle_timeout=30)
+    with pytest.warns(TbhubWarning, match="the key mine was there already: it shows exp:a, with"):
+        same = TensorBoard.create(runs="exp:b", key="mine", idle_timeout=30)
     assert same.id == one.id
     assert (same.summary_uri, same.details.runs) == ("exp:a", 2)
     assert same.details.idle_timeout == 90
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"uri": ["runs/a/", "runs/b/1"]},
+        {"experiments": 1, "trials": 1},
+        {"runs": "exp:a, ./runs/b"},
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_key_with_the_same_sources_is_silent(
+    asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = TensorBoard.create(**asked, key="mine", wait=False)
+    one.add("exp:b")
+    same = TensorBoard.create(**asked, key="mine", wait=False)
+    assert (same.id, capsys.readouterr().err) == (one.id, "")
+
+
+def test_a_key_whose_board_shows_another_path_or_has_other_options_warns(runs: Path) -> None:
+    one = TensorBoard.create(uri="runs/a", key="mine", wait=False)
+    for other in ({"uri": "runs/b"}, {"uri": "runs/a", "samples": 9}):
+        with pytest.warns(TbhubWarning, match=f"it shows {runs / 'a'}, with its own options"):
+            assert TensorBoard.create(**other, key="mine", wait=False).id == one.id  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["a b", "..", "a/logs", "é\u202e"])

@@ -79,7 +79,7 @@ def test_xmanagers_example_of_a_local_container(
     (url,) = done.stdout.split()
     eventually(lambda: shows(hub, url, "0", "1"))
     board = board_at(hub, url)
-    assert (board["name"], board["max_runtime"]) == ("7", 3600)
+    assert (board["name"], board["max_runtime"]) == ("7 logs", 3600)
 
 
 def test_xmanagers_example_on_kubernetes(

@@ -145,6 +145,7 @@ def start(
     """
     from tbhub.api.models import BoardOptions, NewBoard
     from tbhub.client.calls import build
+    from tbhub.client.tensorboard import difference_from_request
 
     words = [*(what or []), *(runs or [])]
     trials = _numbers(trial_ids or [])
@@ -174,8 +175,8 @@ def start(
     patience = duration(timeout)
     with connect() as hub:
         board = create_board(hub, new, words)
-        if key is not None:
-            _tell_if_other(board, new)
+        if key is not None and (difference := difference_from_request(board, new)):
+            print(f"tbhub: {plain(difference)}", file=sys.stderr)
         if not detach:
             open_when_up(hub, board, patience, browser, wait=wait is not False, strict=strict)
             return
@@ -215,27 +216,6 @@ def create_board(hub: Hub, new: NewBoard, words: list[str]) -> Board:
         # Whatever else may be called so: there is a directory.
         unknown = error.message.partition(". ")[0].removesuffix(".")
         raise NotFound(f"{unknown}; for the directory write ./{path}", **error.details) from None
-
-
-def _tell_if_other(board: Board, new: NewBoard) -> None:
-    """Says so where the board of a key is another one than was asked for."""
-    from tbhub.catalog.selectors import parse
-
-    asked = str(parse(new.runs)) if new.runs.strip() else ""
-    # Runs of an experiment that is shown are not named again.
-    has_trials = bool(board.experiments) or set(new.trials) <= set(board.trials)
-    options = new.options
-    if not options.template:  # a default may have been taken
-        options = options.model_copy(update={"template": board.options.template})
-    if (asked, options) == (board.selector, board.options) and has_trials:
-        return
-    shows = board.selector or " ".join(f"trial:{number}" for number in board.trials)
-    shows = shows or " ".join(board.uris)
-    print(
-        f"tbhub: the board of the key {plain(new.key)} was there already: it shows {plain(shows)}, "
-        "with its own options, not what was asked for now",
-        file=sys.stderr,
-    )
 
 
 def _wait(hub: Hub, board: Board, patience: float, *, silent: bool) -> Board:

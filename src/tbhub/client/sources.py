@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Any
 
-from tbhub.api.problems import BadRequest
+from tbhub.api.models import Run
+from tbhub.api.problems import Ambiguous, BadRequest
+from tbhub.client import calls
+from tbhub.client.find import pages
 from tbhub.client.paths import absolute, absolute_paths
+from tbhub.client.steps import Steps
 
 Uris = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 Selectors = str | Iterable[str]
@@ -19,6 +24,62 @@ _SELECTORS = (
     'runs takes a selector or a list of them (experiment 7 is "exp:7", run 7 is "trial:7", and '
     "paths go to uri=)"
 )
+_TRIALS = "trials takes a number or a name, or a list of them"
+_NUMBER = re.compile(r"(?:trial:|#)?([0-9]{1,18})", re.ASCII | re.IGNORECASE)
+_LOOKED_UP = 100  # texts in a request
+
+
+def find_trials(trials: Named | None) -> Steps[list[int | str]]:
+    """Return runs with numbers for texts such as "23", "#23" and "trial:23"; names stay names.
+
+    Raises:
+        TypeError: Something is neither a number nor text.
+        Ambiguous: A text is the number of a run and the name of another.
+    """
+    given: list[int | str] = _listed(trials, (Integral, str), _TRIALS)
+    numbers = {
+        text: int(found[1])
+        for text in given
+        if isinstance(text, str) and (found := _NUMBER.fullmatch(text))
+    }
+    known = yield from _runs_by(numbers)
+    return [
+        _number_of(each, numbers[each], known)
+        if isinstance(each, str) and each in numbers
+        else each
+        for each in given
+    ]
+
+
+def _runs_by(numbers: Mapping[str, int]) -> Steps[list[Run]]:
+    """Return the runs that have one of these numbers, or one of these texts as their name."""
+    from tbhub.catalog.selection import quote
+
+    found: list[Run] = []
+    texts = list(numbers)
+    for start in range(0, len(texts), _LOOKED_UP):
+        some = texts[start : start + _LOOKED_UP]
+        ids = ", ".join(str(numbers[text]) for text in some)
+        selector = f"where id in ({ids}) or name in ({', '.join(map(quote, some))})"
+
+        def page(size: int, offset: int, selector: str = selector) -> calls.Call[Any]:
+            return calls.runs(selector, limit=size, offset=offset, metrics=False, archived=True)
+
+        found += yield from pages(page, lambda page: (page.runs, page.total))
+    return found
+
+
+def _number_of(text: str, number: int, known: Iterable[Run]) -> int:
+    """Return the number of the only run that a text means; the number itself if there is none."""
+    meant = {run.id: run.name for run in known if run.id == number or run.name == text}
+    if len(meant) > 1:
+        listed = ", ".join(f"{name} (#{each})" for each, name in meant.items())
+        raise Ambiguous(
+            f"{text} can mean {len(meant)} runs: {listed}. hint: give the number as an int: "
+            f"{' or '.join(f'trials={each}' for each in meant)}.",
+            matches=[{"id": each, "name": name} for each, name in meant.items()],
+        )
+    return next(iter(meant), number)
 
 
 def sources(

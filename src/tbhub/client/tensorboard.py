@@ -34,7 +34,7 @@ from tbhub.client.errors import SourceUnreadable, UnexpectedStatusException, Wai
 from tbhub.client.find import every_board, find_board
 from tbhub.client.hub import AsyncHub, Hub
 from tbhub.client.replies import Lost, Reply, read
-from tbhub.client.sources import Named, Selectors, Uris, sources
+from tbhub.client.sources import Named, Selectors, Uris, find_trials, sources
 from tbhub.client.steps import Awaiting, Both, Pause, Steps, Waiting, ask
 from tbhub.errors import TbhubError
 
@@ -125,12 +125,12 @@ def _create(
         runs: A selector: ``"exp:7"``, ``"run1-run5 where lr<0.01"``. Or several without ``where``,
             ``order by`` and ``limit``.
         experiments: An experiment by number or name, or several.
-        trials: A run by number or name, or several.
+        trials: A run by number (``23``, ``"23"``, ``"#23"``, ``"trial:23"``) or name, or several.
         wait: Return when the board is up.
         display_name: What it is called; without one it gets a pet name.
         key: Get-or-create: the same key is the same board, started if it was not. It shows what it
             was made with and what was added to it, whatever is asked for now; its name, times and
-            options stay, too.
+            options stay, too. A warning says so where its sources or options are others.
         max_runtime_in_minutes: When it ends whatever happens; 0: never.
         idle_timeout: Seconds without anybody looking after which it stops; 0: never. Without it
             the hub's.
@@ -168,9 +168,10 @@ def _create(
     if key is None and source_id is not None:
         key = f"{source_type or 'source'}:{source_id}"
     minutes = max_runtime_in_minutes
+    found = yield from find_trials(trials)
     new = calls.build(
         NewBoard,
-        **sources(uri, runs, experiments, trials),
+        **sources(uri, runs, experiments, found),
         name=display_name,
         key=key,
         reuse=reuse,
@@ -189,6 +190,10 @@ def _create(
         ),
     )
     board = yield from ask(calls.create_board(new))
+    if key is not None and (difference := difference_from_request(board, new)):
+        from tbhub.writer.event_file import warn
+
+        warn(difference)
     if wait:
         board = yield from wait_until_up(board, timeout)
         board = yield from wait_until_looked(board, timeout)
@@ -273,18 +278,20 @@ class _Board:
         self._board = yield from ask(calls.board(self.id))
 
     @Both
-    def start(self, *, wait: bool = False, timeout: float | None = 60.0) -> Steps[None]:
+    def start(
+        self, *, wait: bool = False, timeout: float | None = 60.0, strict: bool = True
+    ) -> Steps[None]:
         """Starts it again under the same id after it was stopped or failed.
 
         Args:
-            wait: Return when it is up; see `wait`.
+            wait: Return when it is up; see `wait` for this, `timeout` and `strict`.
 
         Raises:
             Conflict: It was killed.
         """
         self._board = yield from ask(calls.start_board(self.id))
         if wait:
-            yield from _wait(self, timeout)
+            yield from _wait(self, timeout, strict=strict)
 
     @Both
     def stop(self) -> Steps[None]:
@@ -292,18 +299,20 @@ class _Board:
         self._board = yield from ask(calls.stop_board(self.id))
 
     @Both
-    def restart(self, *, wait: bool = False, timeout: float | None = 60.0) -> Steps[None]:
+    def restart(
+        self, *, wait: bool = False, timeout: float | None = 60.0, strict: bool = True
+    ) -> Steps[None]:
         """Starts it again under the same id, whether it runs, was stopped or has failed.
 
         Args:
-            wait: Return when it is up; see `wait`.
+            wait: Return when it is up; see `wait` for this, `timeout` and `strict`.
 
         Raises:
             Conflict: It was killed.
         """
         self._board = yield from ask(calls.restart_board(self.id))
         if wait:
-            yield from _wait(self, timeout)
+            yield from _wait(self, timeout, strict=strict)
 
     @Both
     def kill(self) -> Steps[None]:
@@ -328,18 +337,22 @@ class _Board:
         yield from ask(calls.delete_board(self.id))
 
     @Both
-    def wait(self, timeout: float | None = 60.0, *, data: bool = False) -> Steps[None]:
+    def wait(
+        self, timeout: float | None = 60.0, *, data: bool = False, strict: bool = True
+    ) -> Steps[None]:
         """Waits until the board is up.
 
         Args:
             timeout: Seconds; None: as long as it takes.
             data: Wait until it has something to show, too.
+            strict: Raise where something that the board is to show cannot be read; else warn.
 
         Raises:
             WaitTimeout: It was not in time; it may still come. With the last warnings of its log.
             UnexpectedStatusException: It has ended; with the reason.
+            SourceUnreadable: Something that it is to show cannot be read.
         """
-        yield from _wait(self, timeout, data)
+        yield from _wait(self, timeout, data, strict=strict)
 
     @Both
     def logs(self, *, tail: int | None = None) -> Steps[builtins.list[LogLine]]:
@@ -475,6 +488,28 @@ def wait_until_looked(board: Board, timeout: float | None) -> Steps[Board]:
     return board
 
 
+def difference_from_request(board: Board, new: NewBoard) -> str | None:
+    """Return a warning if the board of a key lacks a requested source or has other options."""
+    from tbhub.catalog.selection import ExperimentNumber, Location, RunNumber
+    from tbhub.catalog.selectors import parse
+
+    requested = {
+        *([str(parse(new.runs))] if new.runs.strip() else []),
+        *(str(ExperimentNumber(number=number)) for number in new.experiments),
+        *(str(RunNumber(number=number)) for number in new.trials),
+        *(str(Location(uri)) for uri in new.uris),
+    }
+    options = new.options
+    if not options.template:  # the board may have a default
+        options = options.model_copy(update={"template": board.options.template})
+    if requested <= set(board.sources) and options == board.options:
+        return None
+    return (
+        f"the board of the key {new.key} was there already: it shows {', '.join(board.sources)}, "
+        "with its own options, not what was asked for now"
+    )
+
+
 def check_readable(board: Board, *, strict: bool) -> None:
     """Raise, or warn if not `strict`, where what a board is to show cannot be read.
 
@@ -513,13 +548,17 @@ def ending(board: Board) -> str:
     return f"TensorBoard ({board.name}) is {board.state}{reason}{message}"
 
 
-def _wait(mine: _Board, timeout: float | None, data: bool = False) -> Steps[None]:
+def _wait(
+    mine: _Board, timeout: float | None, data: bool = False, *, strict: bool = True
+) -> Steps[None]:
     mine._board = yield from ask(calls.board(mine.id))
     try:
         mine._board = yield from wait_until_up(mine._board, timeout, data=data)
     except UnexpectedStatusException:
         mine._board = yield from ask(calls.board(mine.id))
         raise
+    mine._board = yield from wait_until_looked(mine._board, timeout)
+    check_readable(mine._board, strict=strict)
 
 
 def _board_runs(runs: Selectors, uri: Uris | None) -> BoardRuns:

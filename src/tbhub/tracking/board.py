@@ -41,16 +41,29 @@ def tensorboard(
             place = what.logdir
             return TensorBoard.create(uri=place, wait=wait, timeout=timeout, reuse=True, hub=hub)
         what = what.id
-    if isinstance(what, str) and what.isdecimal():
-        what = int(what)
     if isinstance(what, str):
         asked = hub or Hub(keep_alive=False)
-        what = what if _SELECTOR.match(what) else _named(asked, what)
+        if what.isdecimal():
+            what = _numbered(asked, what)
+        else:
+            what = what if _SELECTOR.match(what) else _named(asked, what)
     if isinstance(what, int):
         return TensorBoard.create(trials=what, wait=wait, timeout=timeout, reuse=True, hub=hub)
     return TensorBoard.create(
         runs=what, wait=wait, timeout=timeout, reuse=True, follow=True, hub=hub
     )
+
+
+def _numbered(hub: Hub, text: str) -> int:
+    """Return the number of the run that has a number, or that is called by it."""
+    named = _runs(hub, str(RunName(text))) or []
+    found = sorted({*named, *(_runs(hub, f"trial:{text}") or [])})
+    if len(found) > 1:
+        matches = [f"trial:{number}" for number in found]
+        raise Ambiguous(
+            f"{text!r} may be {' or '.join(matches)}: write one of these", matches=matches
+        )
+    return found[0] if found else int(text)
 
 
 def _named(hub: Hub, name: str) -> str | int:

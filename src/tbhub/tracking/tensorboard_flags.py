@@ -17,13 +17,13 @@ class Flags:
 
     Attributes:
         options: How runs are shown; see `TensorBoard.create`.
-        log_dir: Where the logs are, if a flag says so.
+        log_dir: Where the logs are, if a flag says so; not checked.
         title: What the window is called, if a flag says so.
         unused: Flags that a board of the hub does not have.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
-    log_dir: str | None = None
+    log_dir: Any = None
     title: str | None = None
     unused: list[str] = field(default_factory=list)
 
@@ -39,7 +39,7 @@ def read_flags(args: Mapping[str, Any] | Iterable[str] | None) -> Flags:
         if name in _OPTIONS:
             found.options[name] = value
         elif name == "logdir":
-            found.log_dir = str(value)
+            found.log_dir = value
         elif name == "window_title":
             found.title = str(value)
         elif name == "samples_per_plugin":
@@ -54,9 +54,14 @@ def _pairs(args: Mapping[str, Any] | Iterable[str] | None) -> list[tuple[str, An
         return []
     if isinstance(args, Mapping):
         return [(_name(str(name)), value) for name, value in args.items()]
-    if isinstance(args, str) or not all(isinstance(each, str) for each in args):
-        raise ValueError(f"args is {args!r:.80}; it names flags: {{'window_title': 'mine'}}")
-    words = [each.partition("=") for each in args]
+    is_list = isinstance(args, Iterable) and not isinstance(args, str | bytes)
+    flags = list(args) if is_list else []
+    if not is_list or not all(isinstance(each, str) for each in flags):
+        raise ValueError(
+            f"args is {args!r:.80}; it names flags: {{'window_title': 'mine'}} or "
+            "['--window_title=mine']"
+        )
+    words = [each.partition("=") for each in flags]
     return [(_name(name), value if equals else True) for name, equals, value in words]
 
 
@@ -66,8 +71,9 @@ def _name(flag: str) -> str:
 
 def _read_samples(found: Flags, value: Any) -> None:
     """Take the number of scalars; TensorBoard's 0 means all."""
-    parts = value.items() if isinstance(value, Mapping) else _samples_of_text(str(value))
-    for plugin, number in parts:
+    if isinstance(value, Mapping):
+        value = ",".join(f"{plugin}={number}" for plugin, number in value.items())
+    for plugin, number in _samples_of_text(str(value)):
         if plugin == "scalars":
             wanted = int(number) or _MAX_SAMPLES
             found.options["samples"] = min(max(wanted, _MIN_SAMPLES), _MAX_SAMPLES)
