@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,31 @@ def test_a_growing_file_is_copied_as_it_grows_also_when_it_is_deleted(
     copies.close()
     assert content(run) == {f"sub/{NAME}": b"first second"}
     assert copies.failures == {}
+
+
+def test_a_file_that_was_deleted_before_is_copied_from_its_descriptor(
+    source: Path, run: Path
+) -> None:
+    opened = os.open(source, os.O_RDONLY)
+    source.unlink()
+    copies = Copies(run, None)
+    copies.add(Adopted(str(source), NAME), opened={str(source): opened})
+    source.write_bytes(b"other")
+    other = os.open(source, os.O_RDONLY)
+    source.unlink()
+    copies.replace(str(source), other)
+    copies.update()
+    copies.close()
+    assert content(run) == {NAME: b"first", f"{NAME}.again1": b"other"}
+    assert copies.failures == {}
+
+
+def test_a_file_that_is_gone_before_it_is_copied_is_a_failure(source: Path, run: Path) -> None:
+    copies = Copies(run, None)
+    copies.add(Adopted(str(source), NAME))
+    source.unlink()
+    copies.update()
+    assert copies.failures == {str(source): "it was deleted before it could be copied"}
 
 
 def test_a_replaced_file_is_copied_under_another_name(source: Path, run: Path) -> None:

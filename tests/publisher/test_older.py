@@ -7,7 +7,7 @@ from pathlib import Path
 
 from support.records import frame
 from tbhub import SummaryWriter
-from tbhub.publisher.older import Older, find_older
+from tbhub.publisher.older import Older, begin_session, find_foreign, find_older
 from tbhub.publisher.plan import Look
 from tbhub.publisher.spool import make_spool, publish_now
 
@@ -30,8 +30,26 @@ def test_files_begun_after_the_first_start_are_the_runs_own(tmp_path: Path) -> N
     (tmp_path / "notes.txt").write_text("old")
     os.utime(tmp_path / "notes.txt", (1, 1))
     assert len(find_older(tmp_path).files) == 2
-    assert set(find_older(tmp_path, first_start=1000.0).files) == {"notes.txt"}
-    assert find_older(tmp_path / "missing").files == {}
+    assert set(find_foreign(tmp_path, ["mine"], 1000.0).files) == {"notes.txt"}
+    assert find_foreign(tmp_path / "missing", ["mine"], 0.0).files == {}
+
+
+def test_files_begun_while_another_run_used_the_directory_are_foreign(tmp_path: Path) -> None:
+    begin_session(tmp_path, ["mine", "hub#1"])
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_scalar("loss", 1, 1)
+    (own,) = (path.name for path in tmp_path.glob("*tfevents*"))
+    (tmp_path / "last.pt").write_text("mine")
+    begin_session(tmp_path, ["other", "hub#2"])
+    for name, moment in (("last.pt", 1e11), ("early.txt", 1.0)):
+        (tmp_path / name).write_text("other")
+        os.utime(tmp_path / name, (moment, moment))
+    assert set(find_foreign(tmp_path, ["hub#1"], 0.0).files) == {"last.pt"}
+    assert set(find_foreign(tmp_path, ["hub#1"], 1000.0).files) == {"last.pt", "early.txt"}
+    assert set(find_foreign(tmp_path, ["hub#2"], 0.0).files) == {own}
+    assert find_foreign(tmp_path, ["hub#2"], 0.0, lambda path, _: path == own).files == {}
+    begin_session(tmp_path, ["mine", "hub#1"])
+    assert find_foreign(tmp_path, ["hub#1"], 0.0).files == {}
 
 
 def test_older_files_are_neither_published_nor_waited_for(tmp_path: Path) -> None:

@@ -192,6 +192,69 @@ def test_links_are_not_followed_out_of_the_directory(
     assert list(outside.iterdir()) == []
 
 
+def test_links_to_directories_of_the_run_are_restored(
+    machines: Callable[[str], Machine],
+) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("checkpoint-10/model.bin", b"ten")
+    first.write("checkpoint-20/model.bin", b"twenty")
+    (first.directory / "latest").symlink_to("checkpoint-10")
+    (first.directory / "best").symlink_to(first.directory / "checkpoint-10")
+    (first.directory / "deep/er").mkdir(parents=True)
+    (first.directory / "deep/er/last").symlink_to("../../checkpoint-20")
+    first.publish()
+    (first.directory / "latest").unlink()
+    (first.directory / "latest").symlink_to("checkpoint-20")
+    first.publish()
+    second.restorer().run()
+    links = {
+        path.relative_to(second.directory).as_posix(): os.readlink(path)
+        for path in second.directory.rglob("*")
+        if path.is_symlink()
+    }
+    assert links == {
+        "latest": "checkpoint-20",
+        "best": "checkpoint-10",
+        "deep/er/last": "../../checkpoint-20",
+    }
+    assert sorted(second.files()) == ["checkpoint-10/model.bin", "checkpoint-20/model.bin"]
+    assert second.publish() == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["/etc", "..", "../outside", "a/../../outside", "top/../outside", "a//b", ""]
+)
+def test_a_link_that_leads_out_of_the_run_is_restored_as_a_file(tmp_path: Path, text: str) -> None:
+    store, prefix = open_store(str(tmp_path / "store"))
+    store.put(f"{prefix}/bad.tbhub-link", text.encode())
+    store.put(f"{prefix}/top.tbhub-link", b".")
+    machine = Machine(tmp_path / "machine", store, prefix)
+    machine.restorer().run()
+    assert machine.files() == {"bad.tbhub-link": text.encode()}
+    assert os.readlink(machine.directory / "top") == "."
+
+
+def test_a_link_is_published_after_what_it_leads_to(machines: Callable[[str], Machine]) -> None:
+    first = machines("first")
+    first.write("checkpoint-10/model.bin", os.urandom(1 << 20))
+    (first.directory / "latest").symlink_to("checkpoint-10")
+    published: list[str] = []
+    put = first.store.put
+    first.store.put = lambda path, data: (published.append(path), put(path, data))[1]  # type: ignore[method-assign]
+    first.publish()
+    assert [path.rpartition("/")[2] for path in published] == ["model.bin", "latest.tbhub-link"]
+
+
+def test_what_is_in_the_place_of_a_link_is_kept(machines: Callable[[str], Machine]) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("checkpoint-10/model.bin", b"ten")
+    (first.directory / "latest").symlink_to("checkpoint-10")
+    first.publish()
+    second.write("latest/mine", b"mine")
+    assert second.restorer(is_newest=False).run().kept == ("latest",)
+    assert second.files()["latest/mine"] == b"mine"
+
+
 def test_ranks_restore_what_is_theirs(machines: Callable[[str], Machine]) -> None:
     first, second = machines("first"), machines("second")
     first.write("a", b"0")

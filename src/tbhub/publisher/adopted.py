@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -60,15 +60,22 @@ class Copies:
         self._open = 0
         self.failures: dict[str, str] = {}
 
-    def add(self, *files: Adopted) -> None:
-        """Adopt files. The record is on disk when this returns."""
+    def add(self, *files: Adopted, opened: Mapping[str, int] | None = None) -> None:
+        """Adopt files. The record is on disk when this returns.
+
+        Args:
+            opened: Descriptors of sources, which may be deleted by now, by path. They are closed
+                by `close`.
+        """
         for file in files:
             if file.source in self._copies:
                 continue
             if is_event_file(file.source):
                 stays_open = self._open < _MAX_OPEN
                 self._open += stays_open
-                copy: _GrowingCopy | _WholeCopy = _GrowingCopy(self._directory, file, stays_open)
+                copy: _GrowingCopy | _WholeCopy = _GrowingCopy(
+                    self._directory, file, stays_open, (opened or {}).get(file.source)
+                )
             else:
                 copy = _WholeCopy(self._directory, file)
             self._copies[file.source] = copy
@@ -77,6 +84,18 @@ class Copies:
             unfinished = self._record.with_name(f"{self._record.name}.tmp")
             unfinished.write_text(json.dumps(found))
             unfinished.replace(self._record)
+
+    def replace(self, source: str, descriptor: int) -> None:
+        """Copy from a descriptor from now on, under another name if it is of another file."""
+        copy = self._copies[source]
+        if not isinstance(copy, _GrowingCopy):
+            os.close(descriptor)
+            return
+        try:
+            copy.replace(descriptor)
+        except OSError as error:
+            self.failures[source] = error.strerror or str(error)
+            os.close(descriptor)
 
     def __contains__(self, source: str) -> bool:
         return source in self._copies
@@ -92,7 +111,8 @@ class Copies:
             try:
                 copy.update()
             except FileNotFoundError:
-                continue  # deleted before it was opened: what was copied stays
+                if not copy.is_begun:
+                    self.failures[source] = "it was deleted before it could be copied"
             except OSError as error:
                 self.failures[source] = error.strerror or str(error)
             else:
@@ -107,13 +127,19 @@ class Copies:
 class _GrowingCopy:
     """A copy of a file that only grows; one that is replaced is copied under another name."""
 
-    def __init__(self, directory: Path, file: Adopted, stays_open: bool) -> None:
+    def __init__(
+        self, directory: Path, file: Adopted, stays_open: bool, source: int | None
+    ) -> None:
         self.file = file
         self._directory = directory
         self._stays_open = stays_open
-        self._source: int | None = None
+        self._source = source
         self._again = 0
         self._copied = -1  # bytes of the copy; below 0 while they are not known
+
+    @property
+    def is_begun(self) -> bool:
+        return self._copied >= 0
 
     def update(self) -> None:
         if self._source is not None and self._is_replaced():
@@ -121,10 +147,20 @@ class _GrowingCopy:
             self.close()
             self._next_name()
         if self._source is None:
-            self._source = _open_source(self.file.source)
+            self._source = open_source(self.file.source)
         self._copy(self._source)
-        if not self._stays_open:
+        if not self._stays_open and os.fstat(self._source).st_nlink:
             self.close()
+
+    def replace(self, source: int) -> None:
+        if self._source is not None:
+            if os.path.sameopenfile(self._source, source):
+                os.close(source)
+                return
+            self._copy(self._source)
+            self.close()
+            self._next_name()
+        self._source, self._copied = source, -1
 
     def _is_replaced(self) -> bool:
         assert self._source is not None
@@ -176,8 +212,12 @@ class _WholeCopy:
         self._target = directory / file.name
         self._copied: Look | None = None
 
+    @property
+    def is_begun(self) -> bool:
+        return self._copied is not None
+
     def update(self) -> None:
-        source = _open_source(self.file.source)
+        source = open_source(self.file.source)
         try:
             look = look_of(os.fstat(source))
             if look == self._copied:
@@ -197,7 +237,7 @@ class _WholeCopy:
         pass
 
 
-def _open_source(path: str) -> int:
+def open_source(path: str) -> int:
     """Open a regular file, and nothing that a link leads to."""
     source = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(source).st_mode):

@@ -1,11 +1,13 @@
 """The files of a directory: which are published, and which are left out, and why.
 
-Links to directories are not followed, and links to files only where they lead to a file of the same
-directory: whoever can write there cannot have other files of this machine published.
+Links to files are followed only where they lead to a file of the same directory: whoever can write
+there cannot have other files of this machine published. A link to a directory inside
+(``latest -> checkpoint-10``) is published as a small file ``latest.tbhub-link`` that holds where it
+leads to; `tbhub.publisher.restorer` makes a link of it again.
 
-Of these nothing would be lost, and they are not listed at all: empty directories, links to a file
-or directory inside that is published itself, links to nothing inside, sockets and pipes, what NFS
-keeps of deleted files (``.nfs…``), and files that our own stores were writing when killed.
+Of these nothing would be lost, and they are not listed at all: empty directories, links to nothing
+inside or to a directory that is excluded, sockets and pipes, what NFS keeps of deleted files
+(``.nfs…``), and files that our own stores were writing when killed.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tbhub.events.names import is_event_file
 from tbhub.publisher.exclusion import excluding
 from tbhub.publisher.plan import Look
 
 IGNORED = (".nfs", ".tbhub-put-", ".tbhub-copy-")
+LINK = ".tbhub-link"
+"""Ends the name that a link to a directory is published under."""
 _RESERVED = ".tbhub-"
 
 
@@ -69,11 +74,54 @@ def all_files(directory: Path, exclude: Sequence[str] = ()) -> Iterator[Found]:
                 continue
             if stat.S_ISREG(status.st_mode):
                 yield Found(path, look_of(status), _reason(path, target, exclude))
+            elif not _reason(path, target, exclude) and (
+                link := _link_to_directory(directory, path, status)
+            ):
+                yield Found(f"{path}{LINK}", link.look)
 
 
 def files_below(directory: Path, exclude: Sequence[str] = ()) -> Iterator[tuple[str, Look]]:
     """Yield the files that are to be published: paths and what each is now."""
     return ((path, look) for path, look, reason in all_files(directory, exclude) if not reason)
+
+
+class Link(NamedTuple):
+    """A link to a directory inside the published one.
+
+    Attributes:
+        text: Where it leads to, from its own directory on.
+        look: What it is now, as a file with this text.
+    """
+
+    text: bytes
+    look: Look
+
+
+def read_link(directory: Path, path: str) -> Link | None:
+    """Return the link that is published as `path`; None if `path` is that of a file, or of nothing.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    if not path.endswith(LINK) or os.path.lexists(directory / path):
+        return None
+    top = os.path.realpath(directory)
+    link = os.path.join(top, path.removesuffix(LINK))
+    if not os.path.islink(link) or _inside(link, top) is None:
+        return None
+    status = os.lstat(link)
+    text = os.fsencode(os.path.relpath(os.path.realpath(link), os.path.dirname(link)))
+    return Link(text, Look(len(text), status.st_mtime_ns, status.st_ino))
+
+
+def _link_to_directory(directory: Path, path: str, target: os.stat_result) -> Link | None:
+    """Return a link that is published as such; None for sockets, pipes, and what is gone."""
+    if not stat.S_ISDIR(target.st_mode) or is_event_file(path):
+        return None
+    try:
+        return read_link(directory, f"{path}{LINK}")
+    except OSError:
+        return None
 
 
 def look_of(status: os.stat_result) -> Look:

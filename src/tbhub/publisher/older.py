@@ -1,25 +1,74 @@
 """Which files of a user's directory are not a run's: those that were there before it.
 
     foreign = in the directory when the run was started
-              and, if the run was resumed, begun before its first start
+              and, if the run was resumed, begun before its first start or while the directory was
+              another run's
               and, unless it is an event file, unchanged since
 
 An event file that grows again is still an earlier run's: a writer begins a file of its own. Another
-file that has changed (a log, a checkpoint under the same name) is the run's.
+file that has changed (a log, a checkpoint under the same name) is the run's. Which run a directory
+was used by, and since when, is recorded in the directory itself.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from tbhub.events.begun import FIRST_BYTES, begun
 from tbhub.events.names import is_event_file
 from tbhub.publisher.files import files_below
 from tbhub.publisher.plan import Look
+
+SESSIONS = ".tbhub-runs"
+"""The file of a user's directory that records which runs used it; never published."""
+_MAX_SESSIONS = 1 << 20  # bytes that are read
+_CLOCK_SECONDS = 0.02  # by which file systems' times may be behind the clock
+
+
+class Session(NamedTuple):
+    """The use of a directory by a run, until the next one.
+
+    Attributes:
+        since: When it began.
+        names: What the run is known by; several.
+    """
+
+    since: float
+    names: frozenset[str]
+
+
+def read_sessions(directory: Path) -> list[Session]:
+    """Return which runs have used a directory, in order."""
+    try:
+        with (directory / SESSIONS).open("rb") as file:
+            lines = file.read(_MAX_SESSIONS).splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        with suppress(ValueError, TypeError, KeyError):
+            each = json.loads(line)
+            found.append(Session(float(each["since"]), frozenset(map(str, each["names"]))))
+    return sorted(found, key=lambda session: session.since)
+
+
+def begin_session(directory: Path, names: Collection[str]) -> None:
+    """Record that a run uses a directory from now on."""
+    line = json.dumps({"since": time.time(), "names": sorted(names)}).encode() + b"\n"
+    with suppress(OSError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        record = os.open(directory / SESSIONS, flags, 0o644)
+        try:
+            os.write(record, line)
+        finally:
+            os.close(record)
 
 
 @dataclass(frozen=True)
@@ -34,21 +83,39 @@ class Older:
         return before is not None and (is_event_file(path) or before == look)
 
 
-def find_older(directory: Path, first_start: float | None = None) -> Older:
-    """Return what is in a directory before a run is started.
+def find_older(directory: Path) -> Older:
+    """Return what is in a directory before a run is started. The directory need not exist."""
+    return Older(dict(files_below(directory)))
+
+
+def find_foreign(
+    directory: Path,
+    names: Collection[str],
+    first_start: float,
+    is_own: Callable[[str, Look], bool] = lambda _path, _look: False,
+) -> Older:
+    """Return what is in a directory before a run is resumed, and is not the run's.
 
     Args:
         directory: Need not exist.
-        first_start: When the run was first started, if it is resumed: later files are its own.
+        names: What the run is known by.
+        first_start: When the run was first started.
+        is_own: Whether a file is known to be the run's.
     """
-    found = dict(files_below(directory))
-    if first_start is not None:
-        found = {
-            path: look
-            for path, look in found.items()
-            if _begun(directory / path, look) < first_start
-        }
-    return Older(found)
+    sessions = read_sessions(directory)
+    foreign = {}
+    for path, look in files_below(directory):
+        at = _begun(directory / path, look)
+        is_foreign = at < first_start or _is_others(sessions, at, names)
+        if is_foreign and not is_own(path, look):
+            foreign[path] = look
+    return Older(foreign)
+
+
+def _is_others(sessions: Sequence[Session], at: float, names: Collection[str]) -> bool:
+    """Return whether a directory was used by another run at a time."""
+    before = [session for session in sessions if session.since <= at]
+    return bool(before) and before[-1].names.isdisjoint(names)
 
 
 def write_older(path: Path, older: Older) -> None:
@@ -68,7 +135,7 @@ def read_older(path: Path) -> Older:
 
 
 def _begun(file: Path, look: Look) -> float:
-    written = look.mtime_ns / 1e9
+    written = look.mtime_ns / 1e9 + _CLOCK_SECONDS
     if not is_event_file(file.name):
         return written
     try:

@@ -36,7 +36,7 @@ from tbhub.events.names import is_event_file
 from tbhub.events.segments import group_segments, segment_name
 from tbhub.publisher import plan
 from tbhub.publisher.bulk import BULK, BulkUploads
-from tbhub.publisher.files import files_below, look_of
+from tbhub.publisher.files import LINK, files_below, look_of, read_link
 from tbhub.publisher.older import Older
 from tbhub.publisher.plan import Look, Piece
 from tbhub.publisher.records import boundary_before, log_end, whole_end
@@ -160,6 +160,7 @@ class Publisher:
         self._passing = threading.Lock()
         self._closing = threading.Event()
         self._stopped = threading.Event()
+        self._is_done = False
         self._thread: threading.Thread | None = None
 
     @property
@@ -211,12 +212,15 @@ class Publisher:
         self.start()
         assert self._thread is not None
         self._thread.join(timeout)
+        if not (self._thread.is_alive() or self._is_done or self._stopped.is_set()):
+            self._is_stuck = True
+            return Backlog(self._backlog.files, self._backlog.bytes, "publishing has failed")
         return self._backlog
 
     @property
     def is_done(self) -> bool:
         """Whether it has been closed and all is published."""
-        return self._thread is not None and self._closing.is_set() and not self._thread.is_alive()
+        return self._is_done
 
     @property
     def is_stuck(self) -> bool:
@@ -250,6 +254,7 @@ class Publisher:
             took = time.monotonic() - begun
             if closing and not backlog.files and not backlog.problem:
                 if self._mend():
+                    self._is_done = True
                     return
                 if self._error is None:
                     continue
@@ -305,7 +310,7 @@ class Publisher:
                         saved_at[0] = time.monotonic()
                         self._state.save()
 
-            last = _last_of_checkpoints([*due, *bulk], files)
+            last = _last_of_checkpoints([*due, *bulk], files) | self._links(due, files)
             if self._error is None and not self._stopped.is_set():
                 published = self._published(files)
                 self._bulk.set_due(path for path in bulk if last.get(path, set()) <= published)
@@ -358,6 +363,21 @@ class Publisher:
             look.size, now - since, now - changed, since_sent, self._interval, is_bulk=is_bulk
         )
 
+    def _links(self, due: Iterable[str], files: Mapping[str, Look]) -> dict[str, set[str]]:
+        """Return links that are due, each with the files of the directory it leads to.
+
+        It is sent when these are published: a restored link leads to a whole checkpoint.
+        """
+        links = {}
+        for path in due:
+            if path.endswith(LINK):
+                with suppress(OSError):
+                    if (link := read_link(self._directory, path)) is not None:
+                        below = os.path.join(os.path.dirname(path), os.fsdecode(link.text))
+                        target = f"{os.path.normpath(below)}/"
+                        links[path] = {each for each in files if each.startswith(target)}
+        return links
+
     def _published(self, files: Mapping[str, Look]) -> set[str]:
         """Return the files that nothing of is left to be sent."""
         with self._lock:
@@ -409,10 +429,14 @@ class Publisher:
             pass  # changed or gone meanwhile: the next pass sees what it is
         except OSError as error:
             self._refuse(path, error.strerror or str(error))
+        except Exception as error:
+            self._refuse(path, f"publishing it failed: {error!r:.300}")
 
     def _refuse(self, path: str, why: str) -> None:
         with suppress(OSError), self._lock:  # gone meanwhile
-            self._refused[path] = look_of(os.stat(self._directory / path)), why
+            link = read_link(self._directory, path)
+            look = link.look if link is not None else look_of(os.stat(self._directory / path))
+            self._refused[path] = look, why
 
     def _settle(self, path: str, look: Look) -> None:
         with self._lock:
@@ -448,6 +472,8 @@ class Publisher:
             pass  # changed or gone meanwhile: the next pass sees what it is
         except OSError as error:
             self._refuse(path, error.strerror or str(error))
+        except Exception as error:
+            self._refuse(path, f"publishing it failed: {error!r:.300}")
         finally:
             self._bulk_sent.pop(path, None)
         with self._lock:
@@ -472,6 +498,13 @@ class Publisher:
         return FileSource(file, on_read=on_read, part=self._throttle.part)
 
     def _publish_whole(self, path: str) -> None:
+        if (link := read_link(self._directory, path)) is not None:
+            if not self._late_attempt or path not in (self._listing or ()):
+                self._store.put(self._place(path), link.text)
+                self._count(link.look.size)
+            self._state.set_whole(path, link.look)
+            self._settle(path, link.look)
+            return
         file = self._directory / path
         if self._late_attempt and path in (self._listing or ()):
             look = look_of(file.stat())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -25,7 +26,8 @@ from pathlib import Path
 from tbhub.errors import TbhubError
 from tbhub.events.names import is_event_file, is_log
 from tbhub.events.segments import group_segments
-from tbhub.publisher.files import look_of
+from tbhub.publisher.files import LINK, look_of, read_link
+from tbhub.publisher.older import Older
 from tbhub.publisher.plan import checkpoint_directory
 from tbhub.publisher.state import Grown, State
 from tbhub.storage.errors import BadName, StoreError
@@ -37,6 +39,7 @@ _PART = 4 << 20  # bytes that are read at a time
 _THREADS = 4  # so at most 16 MiB are in memory
 _RETRIES = 3  # for a file that is replaced while it is read
 _SAVE_INTERVAL = 2.0  # seconds
+_MAX_LINK = 4096  # bytes of where a link leads to
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _RANK = re.compile(r"rank[1-9]\d*")
 # Written last by the Trainer of Transformers, which cannot resume without it; and what shows that a
@@ -76,7 +79,8 @@ class Restored:
         files: How many files were fetched.
         bytes: How much that was.
         incomplete: Checkpoint directories that were left out because files of them are missing.
-        renamed: Local files, under their new names, in whose place a later attempt's were put.
+        renamed: Local files, under their new names, in whose place those of the run were put: a
+            later attempt, or another run, had written them.
         kept: Local files that were not replaced although the store has others.
     """
 
@@ -119,6 +123,7 @@ class Restorer:
         is_newest: Whether what is in the directory now was written by the newest attempt so far:
             then it is at least as new as what the store has.
         attempt: The attempt that wrote what is in the directory; names files that are kept aside.
+        older: Files of the directory that are not the run's.
     """
 
     def __init__(
@@ -131,6 +136,7 @@ class Restorer:
         without_ranks: bool = False,
         is_newest: bool = True,
         attempt: int = 0,
+        older: Older | None = None,
     ) -> None:
         self._store = store
         self._prefix = prefix
@@ -141,6 +147,7 @@ class Restorer:
         self._without_ranks = without_ranks
         self._is_newest = is_newest
         self._attempt = attempt
+        self._older = older or Older()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._renamed: list[str] = []
@@ -176,7 +183,7 @@ class Restorer:
         return Restored(
             self._files,
             self._bytes,
-            tuple(sorted(incomplete)),
+            tuple(sorted(each for each in incomplete if not (self._directory / each).exists())),
             tuple(sorted(self._renamed)),
             tuple(sorted(self._kept)),
         )
@@ -216,6 +223,11 @@ class Restorer:
         if not self._is_inside(file):
             self._kept.append(wanted.path)
             return False
+        if wanted.path.endswith(LINK) and os.path.lexists(self._link_of(wanted)):
+            is_link = self._link_of(wanted).is_symlink()
+            if not is_link:
+                self._kept.append(wanted.path.removesuffix(LINK))
+            return is_link and not self._is_newest
         try:
             look = look_of(file.lstat())
         except (FileNotFoundError, NotADirectoryError):
@@ -223,6 +235,9 @@ class Restorer:
         if file.is_symlink() or not file.is_file():
             self._kept.append(wanted.path)
             return False
+        if self._older.covers(wanted.path, look) and not is_event_file(wanted.path):
+            self._set_aside(file, _free_name(file, f"{file.name}.other-run"))
+            return True
         if look.size == wanted.size and look.mtime_ns == _nanoseconds(wanted.modified):
             self._note(wanted, file)  # restored before, when the state was not saved
             return False
@@ -341,9 +356,11 @@ class Restorer:
                 wanted = _Wanted(wanted.path, (entry,))
             else:
                 raise RestoreError(f"{wanted.path} keeps changing while it is restored")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if wanted.path.endswith(LINK) and self._make_link(wanted, staged):
+                return
             moment = _nanoseconds(wanted.modified)
             os.utime(staged, ns=(moment, moment))
-            file.parent.mkdir(parents=True, exist_ok=True)
             staged.replace(file)
         except OSError as error:
             if isinstance(error, StoreError | RestoreError):
@@ -357,6 +374,35 @@ class Restorer:
             self._saved_at = time.monotonic() if is_due else self._saved_at
         if is_due:
             self._state.save()
+
+    def _link_of(self, wanted: _Wanted) -> Path:
+        return self._directory / wanted.path.removesuffix(LINK)
+
+    def _make_link(self, wanted: _Wanted, staged: Path) -> bool:
+        """Make a link of a file that holds where it leads to. Return False if it is another file.
+
+        A link leads up to a directory of the run at most, and from there down: so it leads out of
+        the run's directory by no way, whatever other links there are.
+        """
+        if wanted.size > _MAX_LINK:
+            return False
+        text = os.fsdecode(staged.read_bytes())
+        parts = text.split("/")
+        up = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
+        depth = wanted.path.count("/")
+        if up > depth or "\0" in text or any(part in ("", "..") for part in parts[up:]):
+            return False
+        link = self._link_of(wanted)
+        new = staged.with_name(f"{staged.name}.link")
+        new.unlink(missing_ok=True)
+        new.symlink_to(text)
+        if os.path.lexists(link) and not link.is_symlink():
+            return False
+        new.replace(link)
+        staged.unlink()
+        if (made := read_link(self._directory, wanted.path)) is not None:
+            self._state.set_whole(wanted.path, made.look)
+        return True
 
     def _read(self, wanted: _Wanted, staged: Path, tell: Callable[[], None]) -> None:
         """Read a file to its place in the staging directory, behind what is there of it."""
@@ -448,6 +494,12 @@ def incomplete_checkpoints(files: Mapping[str, float]) -> set[str]:
         if required - found[newest]:
             incomplete.add(newest)
     return incomplete
+
+
+def _free_name(file: Path, name: str) -> str:
+    """Return a name that no file beside another one has."""
+    names = (f"{name}-{number}" if number else name for number in itertools.count())
+    return next(each for each in names if not os.path.lexists(file.with_name(each)))
 
 
 def _numberless(text: str) -> str:

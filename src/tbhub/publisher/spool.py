@@ -37,7 +37,7 @@ from tbhub.errors import TbhubError
 from tbhub.events.names import is_event_file
 from tbhub.publisher.adopted import catch_up
 from tbhub.publisher.exclusion import checked_patterns, patterns_of_environment
-from tbhub.publisher.files import IGNORED, Found, all_files, files_below, look_of
+from tbhub.publisher.files import IGNORED, Found, all_files, files_below, look_of, read_link
 from tbhub.publisher.older import Older, read_older, write_older
 from tbhub.publisher.plan import Look, is_growing
 from tbhub.publisher.publisher import Backlog, Progress, Publisher
@@ -81,6 +81,7 @@ class Spool:
         rank: Of the process among those of its job.
         exclude: Globs of files that are not published.
         given: Whether credentials were given by the program, and not found in the environment.
+        made: When it was made, which orders the attempts of a run.
     """
 
     path: Path
@@ -89,6 +90,7 @@ class Spool:
     rank: int = 0
     exclude: tuple[str, ...] = ()
     given: bool = False
+    made: float = 0.0
 
     @property
     def name(self) -> str:
@@ -358,6 +360,7 @@ def make_spool(
         rank,
         checked_patterns([*exclude, *patterns_of_environment()]),
         given,
+        time.time(),
     )
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -404,7 +407,7 @@ def _write_target(spool: Spool) -> None:
         "exclude": spool.exclude,
         "credentials": "given" if spool.given else "environment",
         "host": socket.gethostname(),
-        "made": time.time(),
+        "made": spool.made,
     }
     # Whoever lists the spool takes no notice of a place without a target.
     unfinished = spool.path / f"{_TARGET}.tmp"
@@ -424,6 +427,7 @@ def find_spool(path: Path) -> Spool | None:
             int(target["rank"]),
             tuple(map(str, target["exclude"])),
             target["credentials"] == "given",
+            float(target["made"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -432,10 +436,11 @@ def find_spool(path: Path) -> Spool | None:
 def all_spools() -> list[Spool]:
     """Everything in the spool, the oldest first."""
     try:
-        places = sorted(spool_root().iterdir(), key=lambda path: (path.stat().st_mtime, path.name))
+        places = list(spool_root().iterdir())
     except FileNotFoundError:
         return []
-    return [spool for spool in map(find_spool, places) if spool is not None]
+    found = [spool for spool in map(find_spool, places) if spool is not None]
+    return sorted(found, key=lambda spool: (spool.made, spool.name))
 
 
 def publish_now(
@@ -520,6 +525,10 @@ def _delete_published(spool: Spool) -> bool:
         if path in kept or os.path.islink(file):
             continue
         with suppress(FileNotFoundError):
+            if (link := read_link(Path(top), path)) is not None:
+                if state.whole.get(path) != link.look:
+                    return False  # made just now
+                continue
             is_same = look_of(os.lstat(file)) == look
             if not is_same or _unpublished(Path(top), state, path, look) is not None:
                 return False  # written to just now

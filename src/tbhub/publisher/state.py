@@ -83,6 +83,10 @@ class State:
             return False
         return True
 
+    def has_published(self, path: str, look: Look) -> bool:
+        """Return whether a file is one of which something was published, as it is now."""
+        return path in self.grown or self.whole.get(path) == look
+
     def set_grown(self, path: str, grown: Grown) -> None:
         """Notes what is published of an event file."""
         with self._lock:
