@@ -842,6 +842,59 @@ def test_a_log_directory_that_is_not_there_is_waited_for(up: Up, tmp_path: Path)
 # --- the hub
 
 
+def test_a_connection_for_the_same_prefix_names_those_it_replaces(up: Up) -> None:
+    for workspace in ("first", "second"):
+        up.done("workspaces", "add", workspace)
+
+    def add(name: str, uri: str, *options: str) -> list[str]:
+        added, *more = up.done("storage", "add", name, uri, "--no-ask", *options).splitlines()
+        assert added == f"added {name} for {uri}; `tbhub storage test {name}`"
+        return more
+
+    try:
+        assert add("own", "s3://b/x", "-w", "first") == []
+        assert add("old", "s3://b/x") == [
+            "own, which has the same prefix, is still used for workspace first. "
+            "hint: `tbhub storage remove own`"
+        ]
+        assert add("new", "s3://b/x")[0] == (
+            "new is used instead of old, which has the same prefix. "
+            "hint: `tbhub storage remove old`"
+        )
+        assert add("longer", "s3://b/x/y") == add("second", "s3://b/x", "-w", "second") == []
+    finally:
+        for name in up.done("storage", "-q").split():
+            up.done("storage", "remove", name)
+        for workspace in ("first", "second"):
+            up.done("workspaces", "delete", workspace, "--yes")
+
+
+def test_a_test_from_here_names_the_connection_of_the_hub(up: Up) -> None:
+    place = "s3://bucket/runs"
+    keys = {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        "AWS_ACCESS_KEY_ID": "k",
+        "AWS_SECRET_ACCESS_KEY": "s",
+    }
+
+    def hints(*more: str, **environment: str) -> list[str]:
+        tested = up.run("storage", "test", place, *more, **keys, **environment)
+        assert (tested.returncode, "Traceback" in tested.stderr) == (1, False)
+        return [line for line in tested.stdout.splitlines() if line.startswith("hint:")]
+
+    assert hints() == []
+    up.done("storage", "add", "old", place, "--no-ask")
+    up.done("storage", "add", "new", place, "--no-ask")
+    try:
+        named = "hint: the hub has connection new for this place: `tbhub storage test new"
+        assert hints() == [f"{named}`"]
+        assert hints("--for", "boards") == [f"{named} --for boards`"]
+        assert hints(TBHUB_URL="http://127.0.0.1:1") == []
+    finally:
+        for name in ("old", "new"):
+            up.done("storage", "remove", name)
+
+
 def test_a_host_is_drained(up: Up) -> None:
     (before,) = up.json("hosts")
     assert before["state"] == "running"

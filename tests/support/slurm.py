@@ -150,9 +150,14 @@ class Slurm:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
+_shared: list[Slurm] = []  # one entry for each fixture that uses the cluster of this process
+
+
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Slurm]:
-    """The cluster."""
-    cluster = Slurm()
-    yield cluster
-    cluster.close()
+    """The cluster, which all packages of tests share that import this fixture."""
+    _shared.append(_shared[0] if _shared else Slurm())
+    yield _shared[0]
+    cluster = _shared.pop()
+    if not _shared:
+        cluster.close()

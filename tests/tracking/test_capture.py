@@ -176,6 +176,16 @@ def test_a_file_that_is_opened_only_to_append_is_found_anywhere(tmp_path: Path) 
     assert kept() == {".": {"loss": [0, 1, 2, 3, 4]}}
 
 
+@pytest.mark.parametrize("code", [TORCH, TENSORBOARDX], ids=["torch", "tensorboardX"])
+def test_a_file_that_is_deleted_at_once_is_adopted(code: str) -> None:
+    lines = code.replace("*sys.argv[1:]", "directory + '/test'").strip().splitlines()
+    lines[2:] = [f"    {line}" for line in lines[2:]]
+    lines.insert(2, "import tempfile\nwith tempfile.TemporaryDirectory() as directory:")
+    done = offline(*python("\n".join(lines)))
+    assert "adopted 1 event file from" in done.stderr
+    assert kept() == {"test": {"loss": [0, 1, 2, 3, 4]}}
+
+
 def test_a_program_has_its_own_sitecustomize_and_path(tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
@@ -223,6 +233,42 @@ def test_two_runs_in_one_directory_adopt_their_own(begin: Begin, elsewhere: Path
         assert "not adopted" not in said
         (spool,) = (elsewhere.parent / name).iterdir()
         assert steps_of(spool / "files") == {".": {name: [1, 2]}}
+
+
+def test_a_file_that_two_runs_write_to_is_reported_by_both(begin: Begin, elsewhere: Path) -> None:
+    code = """
+import os, sys, time
+from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.record_writer import RecordWriter
+writers = []
+for directory in ("shared", sys.argv[1]):
+    print(os.getpid(), flush=True)
+    sys.stdin.readline()
+    writers.append(RecordWriter(f"{directory}/events.out.tfevents.{directory}"))
+    first = Event(wall_time=time.time(), file_version="brain.Event:2")
+    writers[-1].write(first.SerializeToString())
+    writers[-1].flush()
+sys.stdin.readline()
+"""
+    both, processes = {}, {}
+    for name in ("shared", "a", "b"):
+        Path(name).mkdir()
+    for name in ("a", "b"):
+        environ = {**os.environ, "TBHUB_SPOOL_DIR": str(elsewhere.parent / f"spool-{name}")}
+        both[name] = begin("--offline", *python(code, name), env=environ)
+    for _ in range(2):  # both have opened the shared file before one opens its own
+        for name, process in both.items():
+            processes[name] = int(process.stdout.readline())  # type: ignore[union-attr]
+        for process in both.values():
+            process.stdin.write("go\n")  # type: ignore[union-attr]
+            process.stdin.flush()  # type: ignore[union-attr]
+    for name in both:  # before a file is adopted, the processes of other runs are looked at
+        copies = elsewhere.parent / f"spool-{name}"
+        eventually(lambda copies=copies, name=name: list(copies.rglob(f"*tfevents.{name}")))
+    for name, other in (("a", "b"), ("b", "a")):
+        said = finish(both[name])
+        assert f"process {processes[other]} of another run writes to it as well" in said
+        assert "hint: give each run a directory of its own" in said
 
 
 def test_a_run_inside_a_run_has_its_own_files() -> None:
@@ -363,3 +409,41 @@ def test_sync_copies_what_a_killed_copying_process_has_left(begin: Begin) -> Non
 def descendants(process: int, word: bytes) -> list[int]:
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     return [int(child) for child in children if word in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+@pytest.mark.parametrize("writer", [TORCH, TENSORBOARDX], ids=["torch", "tensorboardX"])
+def test_adopted_files_in_a_watched_directory_are_one_run(
+    hub: HubProcess, elsewhere: Path, writer: str
+) -> None:
+    hub.json("POST", "/api/v1/logdirs", json={"path": str(elsewhere / "runs")})
+    with tbhub.SummaryWriter("runs/other") as other:
+        other.add_scalar("loss", 1.0, 1)
+    assert run("run", "--name", "mine", *python(writer, "runs/today")).returncode == 0
+    eventually(lambda: names_of(hub) == ["mine", "other"], "the directory is listed as well")
+    assert metrics_of(hub, "mine") == {"loss": 5}
+
+
+def test_a_chosen_logdir_in_a_watched_directory_is_one_run(
+    hub: HubProcess, elsewhere: Path
+) -> None:
+    hub.json("POST", "/api/v1/logdirs", json={"path": str(elsewhere / "runs")})
+    with tbhub.Run("exp", name="mine", logdir="runs/today") as tracked:
+        tracked.log_metrics({"loss": 1.0})
+        tracked.log_metrics({"loss": 2.0}, stage="test")
+    eventually(
+        lambda: (
+            metrics_of(hub, "mine") == {"train/loss": 1, "test/loss": 1}
+            and names_of(hub) == ["mine"]
+        ),
+        "the directory is listed as well",
+    )
+
+
+def names_of(hub: HubProcess) -> list[str]:
+    return sorted(each["name"] for each in hub.json("GET", "/api/v1/runs")["runs"])
+
+
+def metrics_of(hub: HubProcess, name: str) -> dict[str, int]:
+    """How many points of each metric the hub knows of a run."""
+    (found,) = (each for each in hub.json("GET", "/api/v1/runs")["runs"] if each["name"] == name)
+    return {tag: each["count"] for tag, each in found["metrics"].items()}

@@ -50,6 +50,7 @@ def test_names_of_event_files(name: str, expected: NamedAfter) -> None:
         (Evidence(START + 1, START + 1, Holder.OTHER), Verdict.OTHERS),
         (Evidence(START + 1, START + 1, Holder.UNKNOWN, is_contested=True), Verdict.UNSURE),
         (Evidence(START + 1, START + 1, Holder.OWN, is_contested=True), Verdict.ADOPT),
+        (Evidence(START + 1, START + 1, Holder.OWN, is_shared=True), Verdict.SHARED),
         (Evidence(START + 1, START + 1, Holder.UNKNOWN, is_from_elsewhere=True), Verdict.UNSURE),
         (Evidence(START + 1, START + 1, Holder.UNKNOWN, is_vague_place=True), Verdict.OTHERS),
         (Evidence(START + 1, START + 1, Holder.OWN, is_vague_place=True), Verdict.ADOPT),
@@ -158,5 +159,9 @@ def test_what_a_user_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert missing_line(Report(missed=missed, unused=[top]), is_expected=True) == (
         "not adopted: /z (no space); not adopted: a, b, c and 2 more (too old); "
         "no event files were written to runs/a, named by --logdir"
+    )
+    assert missing_line(Report({top: 1}, shared={f"{top}/x": 7}), is_expected=True) == (
+        "values in runs/a/x may be mixed: process 7 of another run writes to it as well. "
+        "hint: give each run a directory of its own"
     )
     assert "was killed" in missing_line(None, is_expected=False)

@@ -23,6 +23,7 @@ from support.fault_proxy import FaultProxy, Silent
 from support.hub import HubProcess, eventually
 from support.oracle import pairs, read_scalars
 from tbhub.publisher.spool import Spool, all_spools
+from tbhub.tracking.process_table import start_time
 
 TBHUB = [sys.executable, "-c", "from tbhub.cli.main import main; main()"]
 LOG = """
@@ -167,6 +168,87 @@ def test_a_shell_that_a_signal_has_ended(hub: HubProcess) -> None:
     process.communicate(timeout=60)
     assert process.returncode == 143
     assert (known(hub)["status"], known(hub)["exit_code"]) == ("killed", 143)
+
+
+QUIET = """
+import os, time
+from tbhub import SummaryWriter
+writer = SummaryWriter(flush_secs=600)
+writer.add_scalar("loss", 0.5, 1)
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+def test_sigterm_ends_what_a_shell_has_started(hub: HubProcess) -> None:
+    """The shell ends by the signal; its child gets it next, and what it flushes is published."""
+    child = shlex.join([sys.executable, "-c", QUIET])
+    process = start("run", "--", "sh", "-c", f"{child}; echo after")
+    assert process.stdout is not None
+    training = int(process.stdout.readline())
+    process.terminate()
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (143, ""), err
+    assert start_time(training) is None
+    assert "still run" not in err
+    assert known(hub)["status"] == "killed"
+    assert pairs(tbhub.load(known(hub)["location"])["."].scalars["loss"]) == [(1, 0.5)]
+
+
+def test_sigterm_reaches_children_of_a_command_that_handles_it_once(hub: HubProcess) -> None:
+    child = "trap 'echo child; exit' TERM; echo ready; while :; do sleep 0.05; done"
+    script = f"sh -c {shlex.quote(child)} & trap 'kill $!; wait; exit 0' TERM; wait"
+    process = start("run", "--", "sh", "-c", script)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "child\n"), err
+
+
+def test_processes_that_a_command_leaves_behind_are_named(hub: HubProcess) -> None:
+    process = start("run", "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!")
+    out, err = process.communicate(timeout=60)
+    left = int(out)
+    try:
+        assert process.returncode == 0
+        assert f"tbhub: process {left} of the command still runs; what it logs is published" in err
+        os.kill(left, 0)
+    finally:
+        os.kill(left, signal.SIGKILL)
+    assert known(hub)["status"] == "finished"
+
+
+def test_what_a_process_left_behind_logs_is_published(hub: HubProcess, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    code = f"""
+import os, time
+from tbhub import SummaryWriter
+with SummaryWriter() as writer:
+    while not os.path.exists({str(go)!r}): time.sleep(0.02)
+    writer.add_scalar("loss", 0.5, 1)
+"""
+    child = shlex.join([sys.executable, "-c", code])
+    done = run("run", "--", "sh", "-c", f"{child} >/dev/null 2>&1 & echo $!")
+    assert f"process {done.stdout.strip()} of the command still runs" in done.stderr
+    go.touch()
+    eventually(lambda: start_time(int(done.stdout)) is None)
+    eventually(lambda: all_spools() == [])
+    assert pairs(tbhub.load(known(hub)["location"])["."].scalars["loss"]) == [(1, 0.5)]
+
+
+def test_a_process_left_behind_without_the_spool_is_told_to_log_in_vain(hub: HubProcess) -> None:
+    code = """
+import subprocess
+print(subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, stderr=-3).pid)
+"""
+    process = start("run", *python(code))
+    out, err = process.communicate(timeout=60)
+    try:
+        assert f"process {out.strip()} of the command still runs; what it logs from now on" in err
+        assert "is not published" in err
+    finally:
+        os.kill(int(out), signal.SIGKILL)
 
 
 def test_what_nohup_ignores_stays_ignored(hub: HubProcess) -> None:

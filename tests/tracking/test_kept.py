@@ -44,6 +44,7 @@ WRITTEN = {
     "DONE": b"",
     "last.ckpt": b"epoch1.ckpt",
 }
+PUBLISHED = {**WRITTEN, "latest.tbhub-link": b"checkpoint-10"}
 SLOW = "2MB/s"
 # A checkpoint that takes long to upload, then metrics until somebody says that it is enough.
 TRAIN = """
@@ -119,7 +120,7 @@ def agents(process: int) -> list[int]:
 def test_everything_a_command_writes_is_published(hub: HubProcess, storage: list[str]) -> None:
     done = run("run", *storage, *python(f"{WRITE}write(top)"))
     assert done.returncode == 0, done.stderr
-    assert stored(hub) == WRITTEN
+    assert stored(hub) == PUBLISHED
     assert all_spools() == []
 
 
@@ -138,7 +139,7 @@ def test_everything_a_killed_program_wrote_is_published(
     code = f"{WRITE}import tbhub; write(tbhub.Run({where}).logdir); os.kill(os.getpid(), 9)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
     eventually(lambda: all_spools() == [])
-    assert stored(hub) == WRITTEN
+    assert stored(hub) == PUBLISHED
 
 
 def test_everything_a_run_in_code_writes_is_published(hub: HubProcess) -> None:

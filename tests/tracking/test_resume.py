@@ -16,6 +16,7 @@ from storage.conftest import Place
 from support.hub import HubProcess, eventually
 from support.ports import free_port
 from support.preemption import children
+from tbhub.api.problems import Ambiguous
 from tbhub.publisher.restorer import RestoreError
 from tbhub.publisher.spool import all_spools
 from tbhub.tracking import lifeline
@@ -249,3 +250,138 @@ def test_all_ranks_of_a_job_resume_as_one_attempt(
     for rank in ("", "rank1"):
         logged = tbhub.load(hub.home / "files" / "1" / rank)["."].scalars["loss"]
         assert logged.steps.tolist() == list(range(10))
+
+
+def test_a_found_run_is_not_continued_by_a_job_of_its_name(
+    hub: HubProcess, elsewhere: Path
+) -> None:
+    with tbhub.SummaryWriter("runs/exp7/run72") as writer:
+        writer.add_scalar("loss", 1.0, 1)
+    hub.json("POST", "/api/v1/logdirs", json={"path": str(elsewhere / "runs")})
+    hub.wait_for_runs(1)
+    before = sorted((elsewhere / "runs/exp7/run72").iterdir())
+    refused = run("run", "--resume-or-start", "--name", "run72", *python(TRAIN + CLOSE))
+    assert refused.returncode != 0
+    assert "run72 is the name of run #1, which was found in" in refused.stderr
+    assert "hint: choose another name" in refused.stderr
+    assert sorted((elsewhere / "runs/exp7/run72").iterdir()) == before
+
+
+def test_a_number_that_is_also_a_name_is_ambiguous(hub: HubProcess) -> None:
+    for name in ("first", "1"):
+        assert run("run", "--name", name, *python(TRAIN + CLOSE)).returncode == 0
+    refused = run("run", "--resume", "1", *python(TRAIN + CLOSE))
+    assert refused.returncode != 0
+    assert "1 can mean 2 runs" in refused.stderr
+    assert "#1, #2" in refused.stderr
+    refused = run("runs", "show", "1")
+    assert refused.returncode != 0
+    assert "hint: write #1 or #2" in refused.stderr
+    with pytest.raises(Ambiguous, match="trial:1 or trial:2"):
+        tbhub.tensorboard("1")
+    assert run("run", "--resume", "#2", *python(TRAIN + CLOSE)).returncode == 0
+    assert [known(hub, number)["attempt"] for number in (1, 2)] == [1, 2]
+
+
+def test_a_shared_directory_is_given_back_as_the_run_left_it(hub: HubProcess) -> None:
+    for value, name in enumerate(("first", "second"), 1):
+        with tbhub.Run(name=name, tensorboard_path="shared") as tracked:
+            for _ in range(3):
+                tracked.log_metrics({"v": float(value)})
+            Path("shared/last.pt").write_text(name)
+    with tbhub.Run(resume="first", tensorboard_path="shared"):
+        assert Path("shared/last.pt").read_text() == "first"
+        assert Path("shared/last.pt.other-run").read_text() == "second"
+    kept = hub.home / "files"
+    assert [(kept / str(number) / "last.pt").read_text() for number in (1, 2)] == [
+        "first",
+        "second",
+    ]
+    for number, value in ((1, 1.0), (2, 2.0)):
+        found = tbhub.load(kept / str(number))["train"].scalars["v"]
+        assert [float(each) for each in found.values] == [value] * 3
+
+
+@pytest.mark.parametrize("how", ["resume-or-start", "resume"])
+def test_without_a_hub_a_run_continues_with_the_files_of_this_machine(
+    nobody: None, how: str
+) -> None:
+    again = (
+        ("--resume-or-start", "--name", "mine")
+        if how == "resume-or-start"
+        else ("--resume", "mine")
+    )
+    first = again if how == "resume-or-start" else ("--name", "mine")
+    killed("run", "--offline", *first, *python(TRAIN + WAIT))
+    done = run("run", "--offline", *again, *python(TRAIN + CLOSE))
+    assert done.stdout == "from 5\n"
+    assert "the files of the earlier attempt on this machine are there again" in done.stderr
+    (spool,) = all_spools()
+    found = tbhub.load(spool.directory)["."].scalars["loss"].steps
+    assert [int(step) for step in found] == list(range(10))
+
+
+def test_a_run_that_this_machine_does_not_know_is_not_resumed_without_a_hub(nobody: None) -> None:
+    refused = run("run", "--offline", "--resume", "mine", *python(TRAIN + CLOSE))
+    assert refused.returncode != 0
+    assert "run mine cannot be resumed without a hub: this machine has no files" in refused.stderr
+    assert all_spools() == []
+
+
+def test_without_a_hub_a_run_whose_process_lives_is_not_started_over(nobody: None) -> None:
+    command = ("run", "--offline", "--resume-or-start", "--name", "mine")
+    process = start(*command, *python(TRAIN + WAIT), stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    while process.stdout.readline() != "ready\n":
+        assert process.poll() is None
+    refused = run(*command, *python(TRAIN + CLOSE))
+    assert (refused.returncode != 0, refused.stdout) == (True, "")
+    assert "are used by another process" in refused.stderr
+    process.communicate("\n", timeout=60)
+    assert len(all_spools()) == 1
+
+
+def test_a_run_of_a_machine_without_a_hub_is_one_run_of_the_hub_later(hub: HubProcess) -> None:
+    command = ("run", "--offline", "--resume-or-start", "--name", "mine", *python(TRAIN + CLOSE))
+    assert [run(*command).stdout for _ in range(2)] == ["from 0\n", "from 5\n"]
+    assert run("sync").returncode == 0
+    assert (known(hub)["name"], known(hub)["status"]) == ("mine", "finished")
+    assert steps(hub) == list(range(10))
+
+
+def test_a_job_starts_where_no_hub_is_known(nobody: None) -> None:
+    done = run("run", "--resume-or-start", "--name", "mine", *python(TRAIN + CLOSE))
+    assert (done.returncode, done.stdout) == (0, "from 0\n"), done.stderr
+
+
+def test_earlier_attempts_are_registered_first(
+    hub: HubProcess, another_machine: Callable[[], None]
+) -> None:
+    """A later attempt that is published by name does not come before the earlier one."""
+    for step in ("0", "5"):
+        done = run(
+            *("run", "--offline", "--resume-or-start", "--no-restore", "--name", "mine"),
+            *python(
+                "import os, pathlib, sys; "
+                "pathlib.Path(os.environ['TBHUB_LOGDIR'], 'last.pt').write_text(sys.argv[1])",
+                step,
+            ),
+        )
+        assert done.returncode == 0, done.stderr
+    later = all_spools()[-1]
+    assert run("sync", later.name).returncode == 0
+    assert all_spools() == []
+    assert known(hub)["attempt"] == 2
+    assert (hub.home / "files/1/last.pt").read_text() == "5"
+
+
+def test_a_part_of_a_training_is_not_resumed_by_the_name_of_its_directory(
+    hub: HubProcess, elsewhere: Path
+) -> None:
+    with tbhub.SummaryWriter("runs/run91/train") as writer:
+        writer.add_scalar("loss", 1.0, 1)
+    hub.json("POST", "/api/v1/logdirs", json={"path": str(elsewhere / "runs")})
+    hub.wait_for_runs(1)
+    refused = run("run", "--resume", "run91", *python(TRAIN + CLOSE))
+    assert refused.returncode != 0
+    assert "There is no run run91" in refused.stderr

@@ -16,6 +16,9 @@ import tbhub
 from storage.conftest import Place
 from support.hub import HubProcess, eventually
 from support.oracle import read_scalars
+from tbhub.client import logins
+from tbhub.client.hub import Hub
+from tbhub.errors import TbhubWarning
 from tbhub.publisher.spool import all_spools
 from tbhub.tracking import lifeline
 
@@ -337,3 +340,34 @@ def test_older_files_of_a_given_directory_are_not_absorbed(hub: HubProcess, tmp_
     eventually(lambda: known(hub, 1)["metrics"]["train/loss"]["last_step"] == 1)
     assert set(known(hub, 1)["metrics"]) == {"train/loss"}
     assert len(list(place.rglob("*tfevents*"))) == 4  # nothing of the user's was removed
+
+
+def test_a_run_goes_on_after_the_user_has_logged_in_again(
+    hub: HubProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifeline, "_BEAT", 0.1)
+    for name in ("TBHUB_URL", "TBHUB_TOKEN"):
+        monkeypatch.delenv(name)
+    revoked = hub.create_user("ada")
+    logins.remember(logins.StoredLogin(hub.url, revoked, "ada"))
+    run = tbhub.Run(name="mine")
+    mine = {"user": "ada", "name": "again", "scope": "write"}
+    fresh = hub.json("POST", "/api/v1/tokens", json=mine)["token"]
+    (old,) = (each for each in hub.json("GET", "/api/v1/tokens", fresh) if each["name"] == "test")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        hub.json("DELETE", f"/api/v1/tokens/{old['id']}", fresh)
+        eventually(lambda: run._lifeline is not None and run._lifeline.trouble)
+    assert [each.category for each in warned] == [TbhubWarning]
+    assert "log in again with `tbhub login`" in str(warned[0].message)
+    run.log_metrics({"loss": 1.0})
+    looked: list[bool] = []
+    logins.forget(hub.url)  # as `tbhub logout` does: the run looks for a login in vain
+    monkeypatch.setattr(lifeline, "Hub", lambda **more: looked.append(True) or Hub(**more))
+    eventually(lambda: len(looked) > 1)
+    logins.remember(logins.StoredLogin(hub.url, fresh, "ada"))
+    eventually(lambda: run._lifeline is not None and not run._lifeline.trouble)
+    run.finish()
+    found = hub.json("GET", "/api/v1/runs/1")
+    assert (found["status"], found["owner"]) == ("finished", "ada")
+    assert tbhub.load(hub.home / "files/1")["train"].scalars["loss"].steps.tolist() == [0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 import tbhub
 from support.hub import PATIENCE, HubProcess, eventually
+from tbhub.tracking import submit
+from tbhub.tracking.process_table import start_time
 
 LOG = """
 import os, sys, time
@@ -19,6 +22,7 @@ with SummaryWriter(os.environ["PAI_OUTPUT_TENSORBOARD"]) as writer:
 print("logged", flush=True)
 {then}
 """
+HPARAMS = {"lr": 0.1, "beta": 1.0, "v": "1.10", "sha": "12e4", "id": "007", "on": True, "t": "true"}
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +39,7 @@ def python(then: str = "") -> list[str]:
 def test_a_job_in_the_background_has_a_board(hub: HubProcess, tmp_path: Path) -> None:
     go = tmp_path / "go"
     then = f"while not os.path.exists({str(go)!r}): time.sleep(0.02)"
-    job = tbhub.submit(python(then), name="a", hparams={"lr": 0.1, "opt": "adam"}, wait=False)
+    job = tbhub.submit(python(then), name="a", hparams=HPARAMS, wait=False)
     board = job.tensorboard(timeout=PATIENCE)
     assert job.status == "running"
     assert board.status == "Running"
@@ -48,7 +52,14 @@ def test_a_job_in_the_background_has_a_board(hub: HubProcess, tmp_path: Path) ->
     job.stop()
     found = hub.json("GET", f"/api/v1/runs/{job.run}")
     assert (found["name"], found["status"]) == ("a", "finished")
-    assert found["hparams"] == {"lr": 0.1, "opt": "adam"}
+    assert found["hparams"] == HPARAMS
+    assert isinstance(found["hparams"]["beta"], float)
+
+
+def printed(job: tbhub.Job) -> str:
+    """Return what the command of a job has printed, without lines of tbhub."""
+    lines = job.logs().splitlines()
+    return "\n".join(line for line in lines if not line.startswith("tbhub: "))
 
 
 def test_a_job_that_fails_says_how(hub: HubProcess) -> None:
@@ -61,14 +72,15 @@ def test_a_job_that_fails_says_how(hub: HubProcess) -> None:
 
 
 def test_a_job_is_stopped(hub: HubProcess) -> None:
-    job = tbhub.submit("echo begun; exec sleep 600", wait=False)
-    eventually(lambda: "begun" in job.logs())
+    job = tbhub.submit("sh -c 'echo $$; exec sleep 600'; echo after", wait=False)
+    command = int(eventually(lambda: printed(job)))
     with pytest.raises(tbhub.WaitTimeout, match=r"is running after 0\.1 s"):
         job.wait(0.1)
     job.stop()
     with pytest.raises(tbhub.UnexpectedStatusException):
         job.wait(PATIENCE)
     assert job.status == "killed"
+    assert start_time(command) is None
     assert hub.json("GET", f"/api/v1/runs/{job.run}")["status"] == "killed"
 
 
@@ -78,7 +90,7 @@ def test_a_job_survives_the_program_that_submitted_it(hub: HubProcess, tmp_path:
         "import sys, tbhub\n"
         f"job = tbhub.submit('while [ ! -e {go} ]; do sleep 0.02; done', wait=False)\n"
         "job.tensorboard(wait=False)\n"
-        "print(job.run)\n"
+        "print(job.id)\n"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
@@ -87,10 +99,69 @@ def test_a_job_survives_the_program_that_submitted_it(hub: HubProcess, tmp_path:
         timeout=PATIENCE,
         start_new_session=True,
     )
-    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
-    assert hub.json("GET", "/api/v1/runs/1")["status"] == "running"
+    assert done.returncode == 0, done.stderr
+    job = tbhub.Job(done.stdout.strip())
+    assert (job.run, job.status) == (1, "running")
+    with pytest.raises(tbhub.WaitTimeout):
+        job.wait(0)
     go.touch()
-    eventually(lambda: hub.json("GET", "/api/v1/runs/1")["status"] == "finished")
+    job.wait(PATIENCE)
+    assert job.status == "finished"
+    assert "finished: http" in job.logs()
+    assert hub.json("GET", "/api/v1/runs/1")["status"] == "finished"
+
+
+def submitted_elsewhere(command: str) -> tbhub.Job:
+    """Submit a command in another program, which ends; return the job."""
+    script = f"import tbhub; print(tbhub.submit({command!r}, wait=False).id)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return tbhub.Job(done.stdout.strip())
+
+
+def test_a_job_of_another_program_fails_with_its_exit_code(nobody: None) -> None:
+    job = submitted_elsewhere("exit 3")
+    with pytest.raises(tbhub.UnexpectedStatusException, match=r"is failed \(exit code 3\)"):
+        job.wait(PATIENCE)
+
+
+def test_a_job_of_another_program_is_stopped(nobody: None) -> None:
+    job = submitted_elsewhere("echo begun; sleep 600; true")
+    eventually(lambda: "begun" in job.logs())
+    job.stop()
+    with pytest.raises(tbhub.UnexpectedStatusException, match=r"is killed \(exit code 143\)"):
+        job.wait(PATIENCE)
+    job.stop()
+
+
+def test_a_process_with_the_pid_of_a_job_is_not_the_job(nobody: None, data: Path) -> None:
+    job = tbhub.submit("true", wait=False)
+    job.wait(PATIENCE)
+    record = data / "tbhub" / "jobs" / job.id / "process.json"
+    (record.parent / "exit_code.json").unlink()
+    process = subprocess.Popen(["sleep", "600"])
+    try:
+        record.write_text(json.dumps({**json.loads(record.read_text()), "pid": process.pid}))
+        submit._children.clear()
+        again = tbhub.Job(job.id)
+        again.stop()
+        assert again.status == "killed"
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_job_that_is_not_here_is_refused(nobody: None, data: Path) -> None:
+    for unknown in ("abc", "", "../jobs"):
+        with pytest.raises(ValueError, match="there is no job"):
+            tbhub.Job(unknown)
+    record = data / "tbhub" / "jobs" / "abc" / "process.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"pid": 1, "started": 1, "host": "node7"}))
+    with pytest.raises(ValueError, match="job abc was submitted on node7"):
+        tbhub.Job("abc")
 
 
 def test_the_board_of_a_job_that_no_hub_knows(nobody: None) -> None:
@@ -109,7 +180,9 @@ def test_there_is_no_empty_job(nobody: None, data: Path) -> None:
 
 def test_what_a_job_runs_is_not_told_of_the_job(hub: HubProcess) -> None:
     job = tbhub.submit(
-        'test -z "$TBHUB_JOB_FILE" && test "$PWD" = / && test "$X" = 1', cwd="/", env={"X": "1"}
+        'test -z "$TBHUB_JOB_DIRECTORY" && test "$PWD" = / && test "$X" = 1',
+        cwd="/",
+        env={"X": "1"},
     )
     assert job.status == "finished"
 

@@ -93,8 +93,11 @@ def test_a_command_that_ends_at_once_has_used_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(system, "_INTERVAL", 0.05)
-    quick = subprocess.Popen([sys.executable, "-c", "pass"])
+    quick = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     metrics = SystemMetrics(tmp_path / "run", quick.pid)
+    assert quick.stdin is not None
+    with quick.stdin as told:
+        told.write(b"\n")
     os.waitid(os.P_PID, quick.pid, os.WEXITED | os.WNOWAIT)
 
     def has_points() -> bool:

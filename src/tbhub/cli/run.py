@@ -147,11 +147,11 @@ def run(
     from tbhub.tracking.hparams import parse_hparam
     from tbhub.tracking.lifeline import Lifeline
     from tbhub.tracking.run import new_run
-    from tbhub.tracking.submit import JOB_FILE, record_run
+    from tbhub.tracking.submit import JOB_DIRECTORY, job_hparams, record_run
     from tbhub.tracking.supervisor import NOT_EXECUTABLE, NOT_FOUND, Outcome, supervise
 
-    job_file = os.environ.pop(JOB_FILE, None)  # not for what the command runs
-    given = dict(map(parse_hparam, hparams or ()))
+    job_directory = os.environ.pop(JOB_DIRECTORY, None)  # not for what the command runs
+    given = {**job_hparams(job_directory), **dict(map(parse_hparam, hparams or ()))}
     if rank != "auto" and not rank.isdecimal():
         raise ValueError(f"--rank is a number or auto, not {rank!r}")
     if logdir and not capture:
@@ -184,7 +184,7 @@ def run(
             restore=not no_restore,
             report=_say,
         )
-        record_run(job_file, lifeline)
+        record_run(job_directory, lifeline)
         if lifeline.started is not None and number == 0:
             announce_start(lifeline.started.run.name, lifeline.url)
         try:
@@ -204,12 +204,12 @@ def run(
             _say(f"{command[0]}: {error.strerror}")
             missing = isinstance(error, FileNotFoundError)
             outcome = Outcome(NOT_FOUND if missing else NOT_EXECUTABLE, "", "failed")
-    record_run(job_file, lifeline)  # a hub may have answered since
+    record_run(job_directory, lifeline)  # a hub may have answered since
     if outcome.adopted:
         _say(outcome.adopted)
     if lifeline.started is not None and number == 0 and not lifeline.is_fenced:
         announce_end(lifeline.started.run.name, lifeline.url, outcome.status, outcome.code)
-    for line in (outcome.missing, *outcome.left.splitlines()):
+    for line in (outcome.missing, *outcome.left.splitlines(), outcome.running):
         if line:
             _say(line)
     raise typer.Exit(outcome.code)

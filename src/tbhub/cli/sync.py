@@ -49,6 +49,7 @@ class _Result:
         kept: Files that will not be published, because they are excluded or cannot be.
         is_unwanted: No hub wants what is left.
         is_discarded: It was deleted.
+        notes: What else there is to say, in sentences.
     """
 
     spool: Spool
@@ -56,6 +57,7 @@ class _Result:
     kept: list[Found] = field(default_factory=list)
     is_unwanted: bool = False
     is_discarded: bool = False
+    notes: list[str] = field(default_factory=list)
 
     @property
     def is_waiting(self) -> bool:
@@ -110,9 +112,10 @@ def sync(
     """
     deadline = time.monotonic() + duration(wait)
     results = []
-    for spool in _chosen(names or []):
+    publishes = not only_list and not (may_discard and names)
+    for spool in _chosen(names or [], with_earlier=publishes):
         result = _Result(spool, spool.backlog())
-        if not only_list and not (may_discard and names):
+        if publishes:
             result = _publish(spool, result.left, deadline)
         result.kept = result.spool.left_out() if result.spool.path.exists() else []
         results.append(result)
@@ -126,8 +129,11 @@ def sync(
         raise typer.Exit(1)
 
 
-def _chosen(names: list[str]) -> list[Spool]:
+def _chosen(names: list[str], *, with_earlier: bool) -> list[Spool]:
     """Return the spool directories of some names; all without any.
+
+    Args:
+        with_earlier: Return those of earlier attempts of the same runs, too.
 
     Raises:
         ValueError: There is none of a name, or there are several.
@@ -144,8 +150,30 @@ def _chosen(names: list[str]) -> list[Spool]:
             known = ", ".join(spool.name for spool in found or spools) or "nothing"
             what = "matches several of" if found else "is not among what waits here:"
             raise ValueError(f"{name!r} {what} {known}")
-        chosen[found[0].path] = found[0]
-    return list(chosen.values())
+        for spool in _with_earlier(found[0], spools) if with_earlier else found:
+            chosen[spool.path] = spool
+    return sorted(chosen.values(), key=lambda spool: (spool.made, spool.name))
+
+
+def _with_earlier(spool: Spool, spools: list[Spool]) -> list[Spool]:
+    """Return a spool behind those of earlier attempts of its run that no hub knows yet.
+
+    Attempts are numbered as they are registered: the earlier one has to come first.
+    """
+    from tbhub.api.models import NewRun
+    from tbhub.client.calls import build
+    from tbhub.tracking.owed import is_same_run, read_owed
+
+    owed = read_owed(spool).new
+    if owed is None or not (owed.get("resume") or owed.get("resume_or_start")):
+        return [spool]
+    new = build(NewRun, **owed)
+    earlier = [
+        each
+        for each in spools
+        if each.made < spool.made and read_owed(each).new is not None and is_same_run(each, new)
+    ]
+    return [*earlier, spool]
 
 
 def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
@@ -153,6 +181,7 @@ def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
     from tbhub.tracking.owed import (
         Rights,
         concerns_hub,
+        require_own_hub,
         rights_to_publish,
         tell_end,
         tell_run,
@@ -163,6 +192,7 @@ def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
         *(TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()),
         *(TransferSpeedColumn(), TimeRemainingColumn()),
     )
+    notes: list[str] = []
     with Progress(
         *columns, console=errors, transient=True, disable=not errors.is_terminal
     ) as progress:
@@ -172,7 +202,8 @@ def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
             _ask_for(spool)
             hub = connect() if concerns_hub(spool) else None
             if hub is not None:
-                spool = tell_run(hub, spool)
+                require_own_hub(hub, spool)
+                spool = tell_run(hub, spool, notes.append)
                 if unwanted := why_unwanted(hub, spool):
                     left = Backlog(before.files, before.bytes, f"{unwanted}; {_advice(spool)}")
                     return _Result(spool, left, is_unwanted=True)
@@ -191,6 +222,8 @@ def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
         except SpoolTakenError:
             return _Result(spool, Backlog(before.files, before.bytes, _TAKEN))
         except TbhubError as error:
+            if not spool.path.exists():  # another process has published it meanwhile
+                return _Result(spool, Backlog())
             return _Result(spool, Backlog(before.files, before.bytes, str(error)))
         finally:
             if hub is not None:
@@ -199,8 +232,8 @@ def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
         remove_published(spool)
     elif rights.late_attempt and not left.files:
         left = replace(left, problem=f"{_SUPERSEDED}; {_advice(spool)}")
-        return _Result(spool, left, is_unwanted=True)
-    return _Result(spool, left)
+        return _Result(spool, left, is_unwanted=True, notes=notes)
+    return _Result(spool, left, notes=notes)
 
 
 def _advice(spool: Spool) -> str:
@@ -292,6 +325,7 @@ def _as_json(result: _Result) -> dict[str, Any]:
             for path, look, reason in ([] if result.is_discarded else result.kept)
         ],
         "removed": result.is_discarded,
+        "notes": result.notes,
     }
 
 
@@ -308,6 +342,8 @@ def _print(results: list[_Result], only_list: bool) -> None:
             _print_waiting(console, result)
         elif not only_list and not result.kept:
             console.print(f"published  {plain(spool.uri)}", style="green", markup=False)
+        for note in result.notes:
+            console.print(f"  {plain(note)}", markup=False)
         if result.kept:
             _print_kept(console, result, is_published=not result.is_waiting and not left.files)
     if not waiting:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from tbhub.api.models import NewRun, StartedRun
 from tbhub.errors import TbhubError
 from tbhub.publisher.exclusion import checked_patterns, patterns_of_environment
 from tbhub.publisher.spool import (
@@ -24,7 +25,7 @@ from tbhub.publisher.spool import (
     redirect,
     remove_published,
 )
-from tbhub.tracking.owed import Known, read_known, write_known
+from tbhub.tracking.owed import Known, is_same_run, read_known, write_known
 
 _AGENT_TIMEOUT = 10.0  # seconds for an agent that has outlived its program to let go
 _AGENT_INTERVAL = 0.1
@@ -51,20 +52,40 @@ class Adopted(NamedTuple):
     attempt: int
 
 
-def leftovers_of(run: int, attempt: int, url: str, rank: int) -> list[Leftover]:
-    """List what earlier attempts of a run, and this one, have left here; the newest first."""
+def leftovers_of(started: StartedRun, url: str, rank: int) -> list[Leftover]:
+    """List what earlier attempts of a run, and this one, have left here; the newest first.
+
+    Args:
+        url: The address of the hub.
+        rank: Of this process among those of its job.
+    """
     found = []
     for spool in all_spools():
         known = read_known(spool)
         if known is None or spool.rank != rank or spool.is_fenced:
             continue
-        if (known.run, known.url) == (run, url) and known.attempt <= attempt:
+        if known.is_of(started.run, url) and known.attempt <= started.attempt:
             found.append(Leftover(spool, known.attempt))
     return sorted(found, key=lambda each: each.attempt, reverse=True)
 
 
-def adopt(left: Leftover, known: Known, uri: str, *, exclude: tuple[str, ...]) -> Adopted | None:
-    """Make a spool that of the new attempt; None if a process still uses it."""
+def leftover_without_hub(new: NewRun, rank: int) -> Leftover | None:
+    """Return the newest of what earlier starts of a run have left here, by what is known here."""
+    for spool in reversed(all_spools()):
+        if spool.rank == rank and not spool.is_fenced and is_same_run(spool, new):
+            known = read_known(spool)
+            return Leftover(spool, known.attempt if known is not None else 1)
+    return None
+
+
+def adopt(
+    left: Leftover, known: Known | None, uri: str, *, exclude: tuple[str, ...]
+) -> Adopted | None:
+    """Make a spool that of the new attempt; None if a process still uses it.
+
+    Args:
+        known: The new attempt; None if no hub knows of it, and the spool's own record stays.
+    """
     deadline = time.monotonic() + _AGENT_TIMEOUT
     while not left.spool.is_held():
         try:
@@ -74,7 +95,8 @@ def adopt(left: Leftover, known: Known, uri: str, *, exclude: tuple[str, ...]) -
                 lock = left.spool.hold()
                 patterns = checked_patterns([*exclude, *patterns_of_environment()])
                 spool = redirect(replace(left.spool, exclude=patterns), uri)
-                write_known(spool, known)
+                if known is not None:
+                    write_known(spool, known)
                 return Adopted(spool, lock, left.attempt)
         except SpoolTakenError:
             if time.monotonic() >= deadline:

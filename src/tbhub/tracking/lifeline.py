@@ -18,18 +18,26 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tbhub.api.models import Finish, Heartbeat, NewRun, RunChange, RunEnding, StartedRun
-from tbhub.api.problems import Conflict, Fenced, Problem, TooManyRequests, Unavailable
+from tbhub.api.problems import (
+    Conflict,
+    Fenced,
+    NotAuthenticated,
+    Problem,
+    TooManyRequests,
+    Unavailable,
+)
 from tbhub.client import calls
 from tbhub.client.errors import HubUnreachable
 from tbhub.client.hub import Hub
 from tbhub.errors import TbhubError, TbhubWarning
 from tbhub.publisher.agent import Publishing, start_agent
 from tbhub.publisher.exclusion import checked_patterns
-from tbhub.publisher.older import Older, find_older
+from tbhub.publisher.older import Older, begin_session, find_foreign, find_older
 from tbhub.publisher.plan import latest_stamp
 from tbhub.publisher.publisher import Backlog
 from tbhub.publisher.restorer import Progress, Restored, RestoreError, Restorer
 from tbhub.publisher.spool import Spool, check_spool, make_spool, redirect
+from tbhub.publisher.state import State
 from tbhub.storage.errors import NotFound
 from tbhub.storage.joined import readable
 from tbhub.storage.open import open_store
@@ -42,6 +50,7 @@ from tbhub.tracking.leftovers import (
     Leftover,
     adopt,
     is_adoptable,
+    leftover_without_hub,
     leftovers_of,
     publish_late,
 )
@@ -51,6 +60,7 @@ from tbhub.tracking.owed import (
     Owed,
     goes_to_hub,
     hub_credentials,
+    read_owed,
     write_known,
     write_owed,
 )
@@ -129,6 +139,7 @@ class Lifeline:
         self._answer_by = time.monotonic() + (timeout if self._restores else PATIENCE)
         self._waits = False
         self._adopted: Adopted | None = None
+        self._adopted_owed: Owed | None = None  # what an adopted spool has to tell, without a hub
         self._left: list[Leftover] = []
         self._hub = hub
         self._owns_hub = hub is None
@@ -260,6 +271,7 @@ class Lifeline:
             without_ranks=self._rank == 0 and environment.world_size() > 1,
             is_newest=written_by >= started.attempt - 1,
             attempt=written_by,
+            older=self.older,
         )
         try:
             found = within(threading.TIMEOUT_MAX, lambda: restorer.run(progress))
@@ -363,14 +375,15 @@ class Lifeline:
                         self._report(f"waiting for the hub: {error}")
                     self._wake.wait(_RETRY_INTERVAL)
                     continue
-                if self._restores and not self._answered.is_set():
+                if self._restores and not self._answered.is_set() and not self._goes_on_alone():
                     self._refusal = _unanswered(self._new, error)
                     self._answered.set()
                     return
             except TbhubError as error:
-                self._refuse(error)
-                self._answered.set()
-                return
+                if not (isinstance(error, NotAuthenticated) and self._logs_in_again(error)):
+                    self._refuse(error)
+                    self._answered.set()
+                    return
             self._answered.set()
             if last:
                 return
@@ -383,6 +396,16 @@ class Lifeline:
         """Whether a run that is to be resumed still waits for its hub."""
         is_waiting = self._resumes and not self._answered.is_set() and not self._ended
         return is_waiting and time.monotonic() < self._answer_by
+
+    def _goes_on_alone(self) -> bool:
+        """Whether a run is resumed, or started, although no hub answers.
+
+        It is where this machine has the files of its last attempt, and where no hub is known at
+        all: then there is none that could know the run.
+        """
+        if self._hub is None and self._new.resume_or_start:
+            return True
+        return leftover_without_hub(self._new, self._rank) is not None
 
     def _tell_run(self) -> None:
         if self._hub is None:
@@ -431,9 +454,51 @@ class Lifeline:
         if self.started is None or self._hub is None:
             return
         self._spool = make_spool(self.started.target, rank=self._rank)
-        connection = self._hub.connection
-        write_known(self._spool, Known(self.started.run.id, self.started.attempt, connection.url))
+        write_known(self._spool, Known.of(self.started, self._hub.connection.url))
         write_owed(self._spool, owed)
+
+    def _logs_in_again(self, error: NotAuthenticated) -> bool:
+        """Use the login that is stored now, if the hub has revoked the one that was used so far.
+
+        Returns:
+            Whether the run is still told to the hub: now, or once the user has logged in.
+        """
+        if self.started is None or self._hub is None or not self._owns_hub:
+            return False
+        if not self.trouble:
+            _warn(
+                f"the hub no longer accepts the login of the run: {str(error).rstrip('.')}. "
+                "hint: log in again with `tbhub login`; until then what it logs is kept here"
+            )
+        self.trouble = str(error)
+        before = self._hub
+        try:
+            fresh = Hub(timeout=_TIMEOUT)
+        except (HubUnreachable, ValueError):  # the user has logged out
+            return True
+        if not self._is_better(fresh, before):
+            fresh.close()
+            return True
+        with self._lock:
+            self._hub = fresh
+            self.trouble = ""
+            if self._publishing is not None and self._spool is not None:
+                self._publishing.abandon()
+                self._publish(self._spool)
+        before.close()
+        self._wake.set()
+        return True
+
+    def _is_better(self, fresh: Hub, before: Hub) -> bool:
+        """Whether a login that was found just now is another one, and knows the run."""
+        assert self.started is not None
+        old, new = before.connection, fresh.connection
+        if (new.url, new.token) == (old.url, old.token):
+            return False
+        try:
+            return Known.of(self.started, old.url).is_of(fresh.run(self.started.run.id), new.url)
+        except TbhubError:
+            return False
 
     def _fence(self, why: str) -> None:
         self._fenced.set()
@@ -467,8 +532,15 @@ class Lifeline:
         if self.started is not None and (unused := _unused(self._new, self.started)):
             _warn(f"{self.started.run.name} is gone on with as it is: {unused} not used")
         if self.started is not None and self._resumes and self._hub is not None:
-            run, url = self.started.run.id, self._hub.connection.url
-            self._left = leftovers_of(run, self.started.attempt, url, self._rank)
+            self._left = leftovers_of(self.started, self._hub.connection.url, self._rank)
+        elif self.started is None and self._restores:
+            left = leftover_without_hub(self._new, self._rank)
+            self._left = [left] if left is not None else []
+            if left is None and self._new.resume is not None:
+                raise RestoreError(
+                    f"run {self._new.resume} cannot be resumed without a hub: this machine has no "
+                    "files of it. hint: start without its files: --no-restore, Run(restore=False)"
+                )
         if self.started is not None and "://" not in self.started.target and logdir is None:
             place = Path(self.started.target)
             place = place / f"rank{self._rank}" if self._rank else place
@@ -479,26 +551,59 @@ class Lifeline:
             logdir.mkdir(parents=True, exist_ok=True)
         uri = self.started.target if self.started is not None else UNTOLD
         self._adopted = self._adopt(uri, logdir)
+        if self.started is None and self._left and self._adopted is None and logdir is None:
+            raise RestoreError(
+                f"run {self._new.resume or self._new.name or 'of this job'} cannot be resumed "
+                f"without a hub: its files in {self._left[0].spool.directory} are used by another "
+                "process, or are a directory that was given. hint: end that process, give the "
+                "directory again, or start without the files: --no-restore, Run(restore=False)"
+            )
         if self._adopted is not None:
             self._spool, self._held, _ = self._adopted
+            if self.started is None:
+                self._adopted_owed = read_owed(self._spool)
+                write_owed(self._spool, self._owed(None))
+                self._report("the files of the earlier attempt on this machine are there again")
             self._spool.catch_up()  # what the dead attempt had yet to copy
             self._spool.note_earlier()
             self.older = self._spool.older()
+            if logdir is not None:
+                self._share(logdir, self._spool, self.older)
             return self._spool.directory
         self._spool = make_spool(uri, logdir, rank=self._rank, exclude=self._exclude)
         if logdir is not None:
-            self.older = self._find_older(logdir)
-            self._spool.leave_out(self.older)
+            self._share(logdir, self._spool)
         self._held = self._spool.hold()
         if self.started is None:
             write_owed(self._spool, self._owed(None))
         return self._spool.directory
 
-    def _find_older(self, logdir: Path) -> Older:
-        """Return the files of a given directory that are not this run's."""
-        if self.started is not None and self.started.attempt > 1:
-            return find_older(logdir, self.started.run.created.timestamp())
-        return Older() if self._new.resume else find_older(logdir)
+    def _share(self, logdir: Path, spool: Spool, known: Older | None = None) -> None:
+        """Find out which files of a given directory are not this run's; it is this run's now.
+
+        Args:
+            known: What an earlier attempt, whose spool was adopted, has found.
+        """
+        names = self._names()
+        first_start = self.started.run.created.timestamp() if self.started is not None else 0.0
+        is_resumed = self.started.attempt > 1 if self.started is not None else self._resumes
+        if known is not None:
+            found = find_foreign(logdir, names, 0.0, State(spool.state).has_published)
+            self.older = Older({**found.files, **known.files})
+        elif is_resumed:
+            self.older = find_foreign(logdir, names, first_start)
+        else:
+            self.older = find_older(logdir)
+        spool.leave_out(self.older)
+        begin_session(logdir, names)
+
+    def _names(self) -> list[str]:
+        """Return what this run is known by on this machine."""
+        if self.started is not None and self._hub is not None:
+            run = self.started.run
+            return [f"{self._hub.connection.url}#{run.id}", f"{run.workspace}/{run.name}"]
+        name = self._new.name or self._new.resume or self._new.key
+        return [f"{self._new.workspace}/{name}"]
 
     def _adopt(self, uri: str, logdir: Path | None) -> Adopted | None:
         """Take over the newest spool that an earlier attempt has left here."""
@@ -506,10 +611,11 @@ class Lifeline:
             return None
         for left in self._left:
             if is_adoptable(left, logdir):
-                assert self.started is not None
-                assert self._hub is not None
-                known = Known(self.started.run.id, self.started.attempt, self._hub.connection.url)
-                adopted = adopt(left, known, uri, exclude=self._exclude)
+                known = None
+                if self.started is not None and self._hub is not None:
+                    known = Known.of(self.started, self._hub.connection.url)
+                place = uri if known is not None else left.spool.uri
+                adopted = adopt(left, known, place, exclude=self._exclude)
                 if adopted is not None:
                     self._left.remove(left)
                     return adopted
@@ -518,14 +624,17 @@ class Lifeline:
     def _publish(self, spool: Spool) -> None:
         assert self.started is not None
         assert self._hub is not None
-        known = Known(self.started.run.id, self.started.attempt, self._hub.connection.url)
+        known = Known.of(self.started, self._hub.connection.url)
         write_known(spool, known)
         write_owed(spool, self._owed(None))
         self._publishing = start_agent(spool, self._credentials(known.attempt))
 
     def _owed(self, ended: dict[str, object] | None) -> Owed:
-        new = None if self.started else self._new.model_dump(mode="json", exclude_unset=True)
-        return Owed(new, ended)
+        if self.started is not None:
+            return Owed(None, ended)
+        if self._adopted_owed is not None:
+            return Owed(self._adopted_owed.new, ended)
+        return Owed(self._new.model_dump(mode="json", exclude_unset=True), ended)
 
     def _drain(self) -> Backlog:
         """What is left when all is published, or when it does not go on."""
@@ -555,7 +664,8 @@ class Lifeline:
             self._hub.close()
         if self._spool is not None and is_done:
             write_owed(self._spool, Owed())
-            if self._publishing is not None:
+            # Processes that the command has left behind may still log: the agent ends with them.
+            if self._publishing is not None and not self._spool.is_held():
                 self._publishing.close(_LOOK)
 
     def _what_is_left(self, left: Backlog, is_told: bool) -> str:

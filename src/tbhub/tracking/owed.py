@@ -8,17 +8,18 @@ makes up for both: the run first, then its files, then its end.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tbhub.api.models import Finish, NewRun
+from tbhub.api.models import Finish, NewRun, Run, StartedRun
 from tbhub.api.problems import Conflict, Fenced, NotFound
 from tbhub.client import calls
 from tbhub.client.hub import Hub
+from tbhub.errors import TbhubError
 from tbhub.publisher.spool import Spool, redirect
 from tbhub.storage.errors import StoreError
 from tbhub.storage.uri import HUB, parse
@@ -27,13 +28,41 @@ from tbhub.storage.uri import HUB, parse
 UNTOLD = "hub://runs/new"
 
 
+class OtherHubError(TbhubError):
+    """Files belong to a run of another hub."""
+
+
 @dataclass(frozen=True)
 class Known:
-    """A run as the hub knows it, and for which attempt these files are."""
+    """A run as the hub knows it, and for which attempt these files are.
+
+    Attributes:
+        url: The address of the hub when the run was started.
+        created: When the run was created, by which it is told from a run of the same number of
+            another hub; None in records of older versions.
+        name: The workspace and the name of the run: ``default/mine``.
+    """
 
     run: int
     attempt: int
     url: str
+    created: float | None = None
+    name: str = ""
+
+    @classmethod
+    def of(cls, started: StartedRun, url: str) -> Known:
+        """Return the record of a run that a hub has just started or resumed."""
+        run = started.run
+        name = f"{run.workspace}/{run.name}"
+        return cls(run.id, started.attempt, url, run.created.timestamp(), name)
+
+    def is_of(self, run: Run, url: str) -> bool:
+        """Return whether this is the record of a run of the hub at `url`."""
+        if self.run != run.id:
+            return False
+        if self.created is None:
+            return self.url == url
+        return self.created == run.created.timestamp()
 
 
 @dataclass(frozen=True)
@@ -83,8 +112,11 @@ def concerns_hub(spool: Spool) -> bool:
     return spool.owed.exists() or spool.run.exists()
 
 
-def tell_run(hub: Hub, spool: Spool) -> Spool:
-    """Tells a hub of the run, if it has to be told; where its files go.
+def tell_run(hub: Hub, spool: Spool, report: Callable[[str], None] = lambda _: None) -> Spool:
+    """Register the run of a spool with a hub, if it has to be. Return where its files go.
+
+    Args:
+        report: Called with what the run is called instead, if its name is taken.
 
     Raises:
         HubUnreachable: No hub answers.
@@ -93,19 +125,77 @@ def tell_run(hub: Hub, spool: Spool) -> Spool:
     owed = read_owed(spool)
     if owed.new is None:
         return spool
-    try:
-        started = hub.create_run(calls.build(NewRun, **owed.new))
-    except Conflict:
-        if owed.new.get("resume") or not owed.new.get("name"):
-            raise
-        # Its name is taken, and whoever chose it is gone. Told again it is the same: by its key.
-        mark = sha256(owed.new["key"].encode()).hexdigest()[:6]
-        name = f"{owed.new['name']}-{mark}"
-        started = hub.create_run(calls.build(NewRun, **{**owed.new, "name": name}))
+    started = _register(hub, owed.new, report)
     spool = redirect(spool, started.target)
-    write_known(spool, Known(started.run.id, started.attempt, hub.connection.url))
+    write_known(spool, Known.of(started, hub.connection.url))
     write_owed(spool, Owed(None, owed.ended))
     return spool
+
+
+def _register(hub: Hub, owed: Mapping[str, Any], report: Callable[[str], None]) -> StartedRun:
+    from tbhub.tracking.takeover import proven_end
+
+    new = calls.build(NewRun, **owed)
+    try:
+        return hub.create_run(new)
+    except Conflict as error:
+        if ended := proven_end(hub, error):
+            new.ended_attempt = ended.attempt
+            return hub.create_run(new)
+        if new.resume or new.resume_or_start or not new.name:
+            raise
+    # Its name is taken, and whoever chose it is gone. Told again it is the same: by its key.
+    name = f"{new.name}-{sha256(owed['key'].encode()).hexdigest()[:6]}"
+    report(f"the name {new.name} is taken: the run is called {name}")
+    return hub.create_run(calls.build(NewRun, **{**owed, "name": name}))
+
+
+def is_same_run(spool: Spool, new: NewRun) -> bool:
+    """Return whether a spool has files of the run that is to be resumed, by what is known here."""
+    owed, known = read_owed(spool).new or {}, read_known(spool)
+    names = (
+        {f"{owed.get('workspace', new.workspace)}/{owed['name']}"} if owed.get("name") else set()
+    )
+    numbers: set[str] = set()
+    if known is not None:
+        names.add(known.name)
+        numbers = {str(known.run), f"#{known.run}", f"trial:{known.run}"}
+    if new.resume is not None:
+        return new.resume in numbers or bool(names & {new.resume, f"{new.workspace}/{new.resume}"})
+    if new.name is not None:
+        return f"{new.workspace}/{new.name}" in names
+    return new.identity is not None and owed.get("identity") == new.identity
+
+
+def require_own_hub(hub: Hub, spool: Spool) -> None:
+    """Check that the run of a spool, if a hub knows it, is a run of this hub.
+
+    A run that the hub knows no longer is not an error: `why_unwanted` reports it.
+
+    Raises:
+        OtherHubError: It is a run of another hub.
+        HubUnreachable: No hub answers.
+        Problem: The hub does not say.
+    """
+    known = read_known(spool)
+    if known is None:
+        return
+    here = hub.connection.url
+    try:
+        if known.is_of(hub.run(known.run), here):
+            return
+    except NotFound:
+        if known.url == here:
+            return
+    if known.url == here:
+        raise OtherHubError(
+            f"these are files of a run {known.run} of the hub that was at {here} before; the hub "
+            "there now is another one"
+        )
+    raise OtherHubError(
+        f"these are files of run {known.run} of another hub, {known.url}; this hub is {here}. "
+        f"hint: TBHUB_URL={known.url} tbhub sync"
+    )
 
 
 def tell_end(hub: Hub, spool: Spool) -> None:

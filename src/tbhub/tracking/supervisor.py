@@ -3,9 +3,11 @@
 The command has a group of processes of its own, the terminal if there is one, and inherits what
 keeps its files followed: were this process killed, the agent would go on as long as the command
 does. What is sent to us is sent on: an interrupt and a hangup to the whole group, as a terminal
-does; anything else to the command alone, which knows best how to tell its children. What is ignored
-when we are started (`nohup`) stays so, for the command as well. Before there is a command, what
-would have ended it ends us. When it has ended they are for us: we no longer wait until all is
+does; anything else to the command alone, which knows best how to tell its children. A shell does
+not: when the command has ended after SIGTERM, what is left of its group gets it as well, and has a
+few seconds to end. Processes that a command leaves behind without a signal are left alone. What is
+ignored when we are started (`nohup`) stays so, for the command as well. Before there is a command,
+what would have ended it ends us. When it has ended they are for us: we no longer wait until all is
 published. Where a terminal stops the command (Ctrl-Z) its shell is to know, so we stop with it.
 """
 
@@ -15,6 +17,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,12 +31,15 @@ from tbhub.tracking.capture.summary import adopted_line, has_event_files, missin
 from tbhub.tracking.console import Console
 from tbhub.tracking.environment import child_environment, with_logdir
 from tbhub.tracking.lifeline import Lifeline
+from tbhub.tracking.process_table import group_members, inheritors, start_time
 from tbhub.tracking.session import Session
 from tbhub.tracking.system import SystemMetrics
 
 _TO_GROUP = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 _ENDING = (*_TO_GROUP, signal.SIGTERM)
 _PASSED_ON = (*_ENDING, signal.SIGUSR1, signal.SIGUSR2)
+_GROUP_TIMEOUT = 10.0  # seconds that processes have to end after the command, which a signal ended
+_GROUP_INTERVAL = 0.05  # seconds between two looks at them
 _LOG, _SYSTEM = "console.log", "system"
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells have it
 
@@ -48,6 +54,7 @@ class Outcome:
         status: What the hub is told.
         adopted: Which event files were adopted, in a sentence.
         missing: Which were not, in a sentence.
+        running: Which processes of the command still run, in a sentence.
     """
 
     code: int
@@ -55,6 +62,7 @@ class Outcome:
     status: RunEnding
     adopted: str = ""
     missing: str = ""
+    running: str = ""
 
 
 def supervise(
@@ -79,6 +87,7 @@ def supervise(
         OSError: The command cannot be started; the run has failed.
     """
     session = Session(lifeline.logdir)
+    left_behind = _LeftBehind(lifeline)
     with _signals() as received:
         ended, adopted, left_out = -1, "", ""
         try:
@@ -88,7 +97,7 @@ def supervise(
                 session.start(hparams)
             adopting = _Adopting(lifeline, logdirs) if capture else None
             try:
-                ended = _run(command, lifeline, system_metrics, received, adopting)
+                ended = _run(command, lifeline, system_metrics, received, adopting, left_behind)
             finally:  # while it adopts, the spool is not removed
                 if adopting is not None:
                     adopted, left_out = adopting.finish(is_good=ended == 0)
@@ -110,7 +119,7 @@ def supervise(
                 left = lifeline.finish(status, code, waits=not received.is_late)
         except KeyboardInterrupt:
             left = lifeline.finish(status, code, waits=False)
-    return Outcome(code, left, status, adopted, left_out)
+    return Outcome(code, left, status, adopted, left_out, left_behind.sentence())
 
 
 class _Adopting:
@@ -147,6 +156,7 @@ def _run(
     system_metrics: bool,
     received: _Received,
     adopting: _Adopting | None,
+    left_behind: _LeftBehind,
 ) -> int:
     """The command's code; the number of the signal that has ended it, below zero."""
     with received.ending_us():
@@ -180,10 +190,13 @@ def _run(
     metrics = None
     if system_metrics:
         metrics = SystemMetrics(lifeline.logdir, process.pid, lifeline.counted_before(_SYSTEM))
-    terminal.wait(process)
+    ended_by = terminal.wait(process)
+    is_signalled = received.end_group(process, ended_by)
     terminal.take()
     if metrics is not None:
         metrics.close()
+    # The command's exit status is collected last: until then its group cannot be another one.
+    left_behind.wait_for_group(process.pid, _GROUP_TIMEOUT if is_signalled else 0.0)
     code = process.wait()
     console.finish()
     return code
@@ -211,6 +224,43 @@ def _status(ended: int, seen: list[int]) -> RunEnding:
     return "killed" if ended < 0 or ended - 128 in seen else "failed"
 
 
+class _LeftBehind:
+    """Processes of the command that have not ended with it.
+
+    Args:
+        lifeline: Of the run, whose spool they may hold.
+    """
+
+    def __init__(self, lifeline: Lifeline) -> None:
+        self._members: dict[int, int] = {}
+        self._held = next(iter(lifeline.descriptors), None)
+        self._file = os.fstat(self._held) if self._held is not None else None
+
+    def wait_for_group(self, group: int, timeout: float) -> None:
+        """Wait until the processes of the command's group have ended, or time is up."""
+        deadline = time.monotonic() + timeout
+        while (members := group_members(group)) and time.monotonic() < deadline:
+            time.sleep(_GROUP_INTERVAL)
+        self._members = members
+
+    def sentence(self) -> str:
+        """Return which processes still run, and what happens to what they log; empty if none do."""
+        found = {each for each, begun in self._members.items() if start_time(each) == begun}
+        holders = []
+        if self._held is not None and self._file is not None:
+            holders = inheritors(self._held, self._file)
+        if not found and not holders:
+            return ""
+        numbers = sorted({*found, *holders})
+        named = ", ".join(map(str, numbers))
+        is_lost = self._held is not None and not holders  # the spool ends with those that hold it
+        if len(numbers) == 1:
+            fate = "from now on is not published" if is_lost else "is published as long as it runs"
+            return f"process {named} of the command still runs; what it logs {fate}"
+        fate = "from now on is not published" if is_lost else "is published as long as they run"
+        return f"processes {named} of the command still run; what they log {fate}"
+
+
 class _TooEarly(Exception):  # noqa: N818 - no error: somebody wants us to end
     """A signal has come that would have ended the command, before there is one."""
 
@@ -230,6 +280,7 @@ class _Received:
         self.seen: list[int] = []
         self._waiting: list[int] = []
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_group_left = False
         self._ends_us = False
         self._interrupts = False
 
@@ -247,6 +298,25 @@ class _Received:
         self._process = process
         while self._waiting:
             self._pass_on(process, self._waiting.pop(0))
+
+    def end_group(self, process: subprocess.Popen[bytes], ended_by: int) -> bool:
+        """Send SIGTERM to what a command that it ended has left of its group.
+
+        Signals that come later are for the group. Those of a terminal it has had already: another
+        interrupt would end what the first one has it save.
+
+        Args:
+            process: The command, whose exit status is not collected yet.
+            ended_by: The signal that has ended it; 0 if none has.
+
+        Returns:
+            Whether the command has ended after a signal that would end it.
+        """
+        came = {ended_by, *self.seen}.intersection(_ENDING)
+        self._is_group_left = bool(came)
+        if signal.SIGTERM in came:
+            self._pass_on(process, signal.SIGTERM)
+        return bool(came)
 
     @property
     def is_late(self) -> bool:
@@ -276,10 +346,9 @@ class _Received:
         else:
             self._waiting.append(number)
 
-    @staticmethod
-    def _pass_on(process: subprocess.Popen[bytes], number: int) -> None:
+    def _pass_on(self, process: subprocess.Popen[bytes], number: int) -> None:
         with suppress(ProcessLookupError):
-            if number in _TO_GROUP:
+            if number in _TO_GROUP or self._is_group_left:
                 os.killpg(process.pid, number)
             else:
                 os.kill(process.pid, number)
@@ -316,10 +385,13 @@ class _Terminal:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGCONT)  # it may have been stopped for reading too early
 
-    def wait(self, process: subprocess.Popen[bytes]) -> None:
+    def wait(self, process: subprocess.Popen[bytes]) -> int:
         """Until the command ends; when it is stopped so are we, and when we are woken so is it.
 
         Its exit status is left to be collected, so that what it has used can still be read.
+
+        Returns:
+            The signal that has ended it; 0 if none has.
         """
         while self._is_ours and self._is_stopped(process.pid):
             if not self._is_at_hand():  # else it wanted the terminal, which a shell has just given
@@ -329,7 +401,8 @@ class _Terminal:
                 self._set(process.pid)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGCONT)
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        return 0 if ended is None or ended.si_code == os.CLD_EXITED else ended.si_status
 
     @staticmethod
     def _is_stopped(process: int) -> bool:

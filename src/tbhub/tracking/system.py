@@ -6,10 +6,10 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from tbhub.tracking.process_table import all_stats
 from tbhub.writer.summary_writer import SummaryWriter
 
 _INTERVAL = 5.0  # seconds between two points
@@ -18,7 +18,6 @@ _FIRST_LOOK = 0.1  # seconds until the first point
 _GPU_TIMEOUT = 5.0
 _GPU_QUERY = ("index", "utilization.gpu", "memory.used")
 _GPU_CURVES = (("percent", 1), ("memory_bytes", 2**20))
-_PROC = Path("/proc")
 
 
 class SystemMetrics:
@@ -68,7 +67,8 @@ class SystemMetrics:
         percent = max(0.0, cpu - self._cpu) / max(now - self._written, 1e-3) * 100
         self._cpu, self._written, self._next_step = cpu, now, step + 1
         self._writer.add_scalar("cpu_percent", percent, step)
-        self._writer.add_scalar("memory_bytes", self._memory, step)
+        if self._memory:  # a command that had ended before the first look has shown none
+            self._writer.add_scalar("memory_bytes", self._memory, step)
         for name, value in graphics_cards().items():
             self._writer.add_scalar(name, value, step)
 
@@ -112,7 +112,7 @@ def graphics_cards() -> dict[str, float]:
 
 def _tree(process: int) -> dict[int, list[str]]:
     """The fields after the name in ``/proc/<pid>/stat``, of a process and those below it."""
-    stats = dict(_stats())
+    stats = dict(all_stats())
     found: dict[int, list[str]] = {}
     below = {process}
     while below:
@@ -123,12 +123,3 @@ def _tree(process: int) -> dict[int, list[str]]:
             if int(stat[1]) in below and number not in found
         }
     return found
-
-
-def _stats() -> Iterator[tuple[int, list[str]]]:
-    for path in _PROC.glob("[0-9]*/stat"):
-        try:
-            text = path.read_text(errors="replace")
-        except OSError:
-            continue  # it has just ended
-        yield int(path.parent.name), text.rpartition(")")[2].split()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tbhub.api.models import NewRun, StartedRun
 from tbhub.api.problems import Conflict
@@ -40,15 +41,14 @@ def start_run(hub: Hub, new: NewRun, report: Callable[[str], None] = lambda _: N
         except Conflict as error:
             if type(error) is not Conflict:
                 raise
-            run, attempt = error.details.get("run"), error.details.get("attempt")
-            worker = error.details.get("worker")
-            if isinstance(worker, dict) and run and attempt and attempt != new.ended_attempt:
-                reason = death_of(worker, Attempt(hub.connection.url, run, attempt))
-                if reason:
-                    report(f"attempt {attempt} has ended: {reason}")
-                    new.ended_attempt = attempt
-                    continue
-            if run is None:  # another process of the same name has just started the run
+            ended = proven_end(hub, error)
+            if ended is not None and ended.attempt != new.ended_attempt:
+                report(f"attempt {ended.attempt} has ended: {ended.reason}")
+                new.ended_attempt = ended.attempt
+                continue
+            if (
+                error.details.get("run") is None
+            ):  # another process of the same name has just started the run
                 races += 1
                 if races > _MAX_RACES or not new.resume_or_start:
                     raise
@@ -58,3 +58,20 @@ def start_run(hub: Hub, new: NewRun, report: Callable[[str], None] = lambda _: N
                 reported = True
                 report(f"waiting until the hub gives up the earlier attempt: {error.message}")
         time.sleep(_WAIT_INTERVAL)
+
+
+class ProvenEnd(NamedTuple):
+    """An attempt that has ended, and how that is known."""
+
+    attempt: int
+    reason: str
+
+
+def proven_end(hub: Hub, error: Conflict) -> ProvenEnd | None:
+    """Return the attempt that a hub takes to be alive, if it is known to have ended."""
+    run, attempt = error.details.get("run"), error.details.get("attempt")
+    worker = error.details.get("worker")
+    if not (isinstance(worker, dict) and run and attempt):
+        return None
+    reason = death_of(worker, Attempt(hub.connection.url, run, attempt))
+    return ProvenEnd(attempt, reason) if reason else None

@@ -28,6 +28,7 @@ from tbhub.publisher.spool import Spool, find_spool, spool_root
 from tbhub.tracking.details import hostname
 from tbhub.tracking.environment import ATTEMPT, RUN_ID, URL, world_size
 from tbhub.tracking.owed import read_known
+from tbhub.tracking.process_table import start_time
 
 _PROC = Path("/proc")
 _MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
@@ -51,7 +52,7 @@ def this_worker(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
         "boot": _text(_BOOT_ID),
         "namespace": _namespace(),
         "pid": pid,
-        "started": _start_time(pid),
+        "started": start_time(pid),
         "spool": str(spool_root()),
         "processes": world_size(environ),
     }
@@ -155,7 +156,7 @@ def _ended_here(worker: Mapping[str, Any], mine: Mapping[str, Any], attempt: Att
     if worker["namespace"] != mine["namespace"] or not mine["namespace"]:
         return ""
     pid, started = int(worker["pid"]), worker["started"]
-    if started is None or _start_time(pid) == started or _has_processes(attempt):
+    if started is None or start_time(pid) == started or _has_processes(attempt):
         return ""
     return f"its process {pid} on this machine is gone"
 
@@ -180,16 +181,6 @@ def _has_processes(attempt: Attempt) -> bool:
                 if wanted <= set((entry / "environ").read_bytes().split(b"\0")):
                     return True
     return False
-
-
-def _start_time(pid: int) -> int | None:
-    """Return when a process was started, in ticks since boot; None if there is none."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    state, *fields = text.rpartition(")")[2].split()
-    return None if state in "ZXx" else int(fields[18])
 
 
 def _machine_id() -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import threading
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from typing import Any
 
 from tbhub.publisher.adopted import locked
 from tbhub.tracking.capture.capturer import Assignment, Capturer
+from tbhub.tracking.capture.reports import delete
 
 _NICE = 10  # training goes first
 _STEP_SECONDS = 0.5
@@ -77,6 +79,8 @@ def main() -> None:
     os.nice(_NICE)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)  # it ends with the command
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # deleted files stay open
     assignment, unread = _assignment()
     with ExitStack() as held:
         if assignment.record is not None:
@@ -93,7 +97,7 @@ def main() -> None:
         if listener.command is not None:
             capturer.add_process(listener.command)
         report = capturer.finish()
-    Path(assignment.notes).unlink(missing_ok=True)
+    delete(assignment.address)
     answer = json.dumps(asdict(report)).encode() + b"\n"
     while answer:
         answer = answer[os.write(1, answer) :]

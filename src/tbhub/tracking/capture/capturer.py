@@ -13,13 +13,13 @@ import socket
 import stat
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 from tbhub.events.begun import FIRST_BYTES, begun
 from tbhub.events.names import is_event_file
-from tbhub.publisher.adopted import Adopted, Copies
+from tbhub.publisher.adopted import Adopted, Copies, open_source
 from tbhub.series.watch import is_remote
 from tbhub.tracking.capture.companions import companions_of
 from tbhub.tracking.capture.naming import Names, is_below
@@ -33,14 +33,17 @@ from tbhub.tracking.capture.origins import (
     parse_name,
 )
 from tbhub.tracking.capture.processes import Processes
+from tbhub.tracking.capture.reports import Reports
 from tbhub.tracking.capture.search import Search
 
 MAX_FILES = 10_000
 _SETTLE_SECONDS = 1.0  # in which evidence is waited for, and files that belong together
 _SHARE = 50  # looking at processes takes at most one part in so many of the time
 _LAST_SECONDS = 10.0  # of the search at the end
-_MAX_NOTES = 1 << 20  # bytes that are read at a time
 _COMPANION_SECONDS = 5.0
+_GONE = "it was deleted before it could be copied"
+_SHARED = "process {process} of another run writes to it as well. hint: {hint}"
+OWN_DIRECTORY = "give each run a directory of its own"
 _EARLIER = "it was begun before the start, by an earlier run"
 
 
@@ -51,7 +54,8 @@ class Assignment:
     Attributes:
         logdir: The run's directory.
         record: The file that records what is adopted; None: nothing is recorded.
-        notes: The file to which Python programs report event files that they open.
+        address: The path of the socket to which Python programs report event files.
+        listener: The descriptor of that socket.
         since: When the run was started.
         work: The command's working directory.
         named: Directories to adopt from; if there are any, from no others.
@@ -62,7 +66,8 @@ class Assignment:
 
     logdir: str
     record: str | None
-    notes: str
+    address: str
+    listener: int
     since: float
     work: str
     named: list[str]
@@ -78,12 +83,14 @@ class Report:
     Attributes:
         adopted: How many event files were adopted, by directory.
         missed: Why a file was not adopted, or not completely, by its path.
+        shared: Adopted files that a process of another run writes to as well, with that process.
         unused: Named directories in which nothing was found.
         is_limited: Whether not all directories could be searched.
     """
 
     adopted: dict[str, int] = field(default_factory=dict)
     missed: dict[str, str] = field(default_factory=dict)
+    shared: dict[str, int] = field(default_factory=dict)
     unused: list[str] = field(default_factory=list)
     is_limited: bool = False
 
@@ -95,6 +102,8 @@ class _Candidate:
     seen: float  # monotonic
     head: bytes = b""
     holder: Holder = Holder.UNKNOWN
+    looked: float = 0.0  # when processes were last looked at, monotonic
+    descriptors: list[int] = field(default_factory=list)  # of the file, and of its replacements
 
     @property
     def mark(self) -> tuple[str, bytes]:
@@ -131,8 +140,10 @@ class Capturer:
         self._aged: dict[str, NamedAfter] = {}  # files that were begun before the start
         self._missed: dict[str, str] = {}
         self._remote: dict[str, bool] = {}
-        self._notes = _opened(assignment.notes)
-        self._unread = b""
+        self._reports = Reports(assignment.listener)
+        self._reporters: set[int] = set()
+        self._unseen: dict[str, None] = {}  # files that were reported and not found yet
+        self._shared: dict[str, int] = {}  # files that others write to, with their process
         self._next_look = 0.0
         self._next_companions = 0.0
 
@@ -152,10 +163,9 @@ class Capturer:
         """Look for event files, judge them, and copy what is new of adopted ones."""
         found = self._search.look(is_last=is_last, seconds=_LAST_SECONDS if is_last else 0.2)
         self._consider(found)
-        self._read_notes()
+        self._receive_reports()
         now = time.monotonic()
-        is_urgent = is_last or self._has_unknown(seen_after=now - _SETTLE_SECONDS)
-        if is_urgent or now >= self._next_look:
+        if is_last or now >= self._next_look or self._has_to_look(now):
             self._look_at_processes()
             took = time.monotonic() - now
             self._next_look = now + max(_SETTLE_SECONDS, _SHARE * took)
@@ -172,7 +182,11 @@ class Capturer:
             if is_event_file(file.source):
                 directory = os.path.dirname(file.source)
                 report.adopted[directory] = report.adopted.get(directory, 0) + 1
+        for path in self._unseen:
+            if not os.path.lexists(path):
+                report.missed.setdefault(path, _GONE)
         report.missed.update(self._copies.failures)
+        report.shared = {path: each for path, each in self._shared.items() if path in self._copies}
         for path, process in self._processes.writes():
             if path in self._copies:
                 report.missed[path] = f"process {process} still writes to it after the command"
@@ -183,8 +197,7 @@ class Capturer:
         ]
         self._copies.close()
         self._search.close()
-        if self._notes is not None:
-            self._notes.close()
+        self._reports.close()
         return report
 
     # ------------------------------------------------------------------ what there is
@@ -199,20 +212,28 @@ class Capturer:
                 continue
             if not stat.S_ISREG(status.st_mode) or self._judged.get(path) == status.st_ino:
                 continue
-            name = parse_name(path, self._host)
-            self._candidates[path] = _Candidate(path, name, time.monotonic())
+            self._add(path)
+
+    def _add(self, path: str) -> _Candidate:
+        candidate = _Candidate(path, parse_name(path, self._host), time.monotonic())
+        self._candidates[path] = candidate
+        return candidate
 
     def _is_excluded(self, path: str) -> bool:
         real = os.path.realpath(path)
         return any(is_below(real, each) for each in self._excluded)
 
-    def _has_unknown(self, seen_after: float = 0.0) -> bool:
-        return any(
-            each.holder is Holder.UNKNOWN
-            and each.seen >= seen_after
-            and not is_surely_older(each.name, self._to.since)
-            for each in self._candidates.values()
-        )
+    def _has_to_look(self, now: float) -> bool:
+        """Return whether processes have to be looked at now, for files that were just found."""
+        for each in self._candidates.values():
+            settled = each.seen + _SETTLE_SECONDS
+            if each.holder is Holder.UNKNOWN and is_surely_older(each.name, self._to.since):
+                continue
+            if each.holder is Holder.UNKNOWN and now <= settled:
+                return True
+            if each.looked < each.seen or each.looked < settled <= now:
+                return True
+        return False
 
     def _look_at_processes(self) -> None:
         self._processes.refresh()
@@ -222,10 +243,19 @@ class Capturer:
                     self._search.add(directory)
         own = [path for path, _ in self._processes.writes()]
         self._take(own)
-        if self._has_unknown():
-            for path, _ in self._processes.writes(others=True):
-                if path in self._candidates:
-                    self._candidates[path].holder = Holder.OTHER
+        if self._candidates or self._copies.files:
+            self._look_at_others()
+
+    def _look_at_others(self) -> None:
+        for each in self._candidates.values():
+            each.looked = time.monotonic()
+        for path, process in self._processes.writes(others=True):
+            candidate = self._candidates.get(path)
+            if process in self._reporters or not (candidate or path in self._copies):
+                continue
+            self._shared[path] = process
+            if candidate and candidate.holder is Holder.UNKNOWN:
+                candidate.holder = Holder.OTHER
 
     def _take(self, paths: Iterable[str]) -> None:
         """Consider files that the command's processes write to."""
@@ -235,19 +265,43 @@ class Capturer:
                 self._consider([path])
             elif not self._is_excluded(path):
                 self._missed[path] = "it is outside of the directories named by --logdir"
-            if path in self._candidates:
-                self._candidates[path].holder = Holder.OWN
+            if (candidate := self._candidates.get(path)) is not None:
+                candidate.holder = Holder.OWN
+                if not candidate.descriptors:
+                    with suppress(OSError):
+                        candidate.descriptors.append(open_source(path))
 
-    def _read_notes(self) -> None:
+    def _receive_reports(self) -> None:
         """Take what Python programs have reported."""
-        if self._notes is None:
+        for each in self._reports.read():
+            if each.process:
+                self._processes.add(each.process)
+                self._reporters.add(each.process)
+            if each.is_written:
+                self._judged.pop(each.path, None)
+                self._unseen[each.path] = None
+            if each.descriptor is not None:
+                self._keep(each.path, each.descriptor)
+        for path in list(self._unseen):
+            self._take([path])
+            is_seen = path in self._candidates or path in self._copies
+            if is_seen or self._is_excluded(path) or not self._is_adoptable(path):
+                del self._unseen[path]
+
+    def _keep(self, path: str, descriptor: int) -> None:
+        """Keep a reported file, which may be deleted at any time."""
+        if path in self._copies:
+            self._copies.replace(path, descriptor)
             return
-        *lines, self._unread = (self._unread + self._notes.read(_MAX_NOTES)).split(b"\n")
-        for line in lines:
-            process, _, path = line.partition(b" ")
-            if process.isdigit() and os.path.isabs(path):
-                self._processes.add(int(process))
-                self._take([os.fsdecode(path)])
+        is_wanted = self._is_adoptable(path) and not self._is_excluded(path)
+        if not is_wanted or self._judged.get(path) == os.fstat(descriptor).st_ino:
+            os.close(descriptor)
+            return
+        candidate = self._candidates.get(path) or self._add(path)
+        if any(os.path.sameopenfile(descriptor, each) for each in candidate.descriptors):
+            os.close(descriptor)
+        else:
+            candidate.descriptors.append(descriptor)
 
     def _is_adoptable(self, path: str) -> bool:
         return not self._to.named or any(is_below(path, named) for named in self._to.named)
@@ -258,6 +312,8 @@ class Capturer:
         now = time.monotonic()
         ready: list[_Candidate] = []
         for candidate in list(self._candidates.values()):
+            if candidate.descriptors and not os.path.lexists(candidate.path):
+                self._follow(candidate)
             is_settled = is_last or now - candidate.seen >= _SETTLE_SECONDS
             verdict = self._judge(candidate, is_settled)
             if verdict is Verdict.ADOPT:
@@ -265,6 +321,9 @@ class Capturer:
             elif verdict is Verdict.UNSURE:
                 if is_last:
                     self._miss(candidate.path, "it may be of another run in the same directory")
+            elif verdict is Verdict.SHARED:
+                process = self._shared[candidate.path]
+                self._miss(candidate.path, _SHARED.format(process=process, hint=OWN_DIRECTORY))
             elif verdict is Verdict.OLDER:
                 self._miss(candidate.path, _EARLIER)
             elif verdict is Verdict.OTHERS:
@@ -278,13 +337,16 @@ class Capturer:
     def _judge(self, candidate: _Candidate, is_settled: bool) -> Verdict:
         path, name = candidate.path, candidate.name
         try:
-            status = os.stat(path)
+            status = os.stat(candidate.descriptors[0] if candidate.descriptors else path)
             if len(candidate.head) < FIRST_BYTES and (
                 candidate.holder is Holder.OWN or not is_surely_older(name, self._to.since)
             ):
-                candidate.head = _head(path)
-        except OSError:
-            return Verdict.OTHERS  # gone, or not readable
+                candidate.head = _head(candidate)
+        except OSError as error:
+            if candidate.holder is Holder.OWN:
+                is_gone = isinstance(error, FileNotFoundError)
+                self._missed[path] = _GONE if is_gone else error.strerror or str(error)
+            return Verdict.OTHERS
         at = begun(candidate.head)
         if at is None and is_surely_older(name, self._to.since):
             at = float(name.seconds or 0)
@@ -299,12 +361,29 @@ class Capturer:
             begun=at,
             modified=status.st_mtime,
             holder=candidate.holder,
+            is_shared=path in self._shared,
             is_contested=not is_named and self._is_contested(directory),
             is_from_elsewhere=not is_named and self._is_from_elsewhere(name, directory),
             is_vague_place=not self._search.is_searched(directory),
             is_settled=is_settled,
         )
         return judge(evidence, self._to.since)
+
+    def _follow(self, candidate: _Candidate) -> None:
+        """Find a file again that was renamed since it was opened."""
+        descriptor = candidate.descriptors[0]
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        try:
+            is_it = is_event_file(path) and os.path.samestat(os.stat(descriptor), os.lstat(path))
+        except OSError:
+            return  # it was deleted
+        if not is_it or path in self._copies:
+            return
+        del self._candidates[candidate.path]
+        if (found := self._candidates.pop(path, None)) is not None:
+            candidate.descriptors += found.descriptors
+        candidate.path, candidate.name = path, parse_name(path, self._host)
+        self._candidates[path] = candidate
 
     def _is_contested(self, directory: str) -> bool:
         return any(
@@ -344,6 +423,8 @@ class Capturer:
 
     def _drop(self, candidate: _Candidate) -> None:
         del self._candidates[candidate.path]
+        for descriptor in candidate.descriptors:
+            os.close(descriptor)
         try:
             self._judged[candidate.path] = os.stat(candidate.path).st_ino
         except OSError:
@@ -356,13 +437,18 @@ class Capturer:
             self._miss(candidate.path, f"more than {MAX_FILES:,} files are not adopted")
         ready = ready[:room]
         self._names.add(os.path.dirname(each.path) for each in ready)
-        files = []
+        files, opened = [], {}
         for candidate in ready:
             del self._candidates[candidate.path]
+            if candidate.descriptors:
+                opened[candidate.path] = candidate.descriptors.pop(0)
             self._marks.add(candidate.mark)
             self._missed.pop(candidate.path, None)
             files.append(self._named(candidate.path))
-        self._copies.add(*files)
+        self._copies.add(*files, opened=opened)
+        for candidate in ready:
+            for descriptor in candidate.descriptors:
+                self._copies.replace(candidate.path, descriptor)
 
     def _named(self, path: str) -> Adopted:
         directory, name = os.path.split(path)
@@ -390,15 +476,10 @@ class Capturer:
         self._next_companions = begun_at + max(_COMPANION_SECONDS, _SHARE * took)
 
 
-def _opened(notes: str) -> BinaryIO | None:
-    try:
-        return open(notes, "rb", buffering=0)
-    except OSError:
-        return None
-
-
-def _head(path: str) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+def _head(candidate: _Candidate) -> bytes:
+    if candidate.descriptors:
+        return os.pread(candidate.descriptors[0], FIRST_BYTES, 0)
+    descriptor = open_source(candidate.path)
     try:
         return os.pread(descriptor, FIRST_BYTES, 0)
     finally:

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from tbhub.publisher.spool import spool_root
 from tbhub.tracking.capture.capturer import Assignment, Report
+from tbhub.tracking.capture.reports import delete, listen
 
 PLACES = "TBHUB_CAPTURE_DIRS"
 """Names the directories that are searched for event files, besides the working directory."""
 
-_NOTES = "TBHUB_CAPTURE_NOTES"  # `hook/sitecustomize.py` knows it, too
+_SOCKET = "TBHUB_CAPTURE_SOCKET"  # `hook/sitecustomize.py` knows it, too
 _HOOK = Path(__file__).with_name("hook")
 _DEFAULT_PLACES = "/tmp/tensorboard"  # Determined's
 _MAX_REPORT_SECONDS = 120.0
@@ -47,10 +48,10 @@ class Capturing:
         named: Sequence[str] = (),
         inherited: Sequence[int] = (),
     ) -> None:
-        notes, self._notes = tempfile.mkstemp(prefix="tbhub-opened-")
-        os.close(notes)
+        self._address, listener = listen()
         assignment = Assignment(
-            notes=self._notes,
+            address=self._address,
+            listener=listener.fileno(),
             logdir=str(logdir),
             record=str(record) if record else None,
             since=time.time(),
@@ -73,9 +74,10 @@ class Capturing:
                 stdout=said,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
-                pass_fds=inherited,
+                pass_fds=(*inherited, listener.fileno()),
             )
         finally:
+            listener.close()
             os.close(told)
             os.close(said)
         self._send(asdict(assignment))
@@ -83,7 +85,7 @@ class Capturing:
     def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the variables by which a command's Python programs report files they open."""
         path = os.pathsep.join(filter(None, (str(_HOOK), environ.get("PYTHONPATH"))))
-        return {"PYTHONPATH": path, _NOTES: self._notes}
+        return {"PYTHONPATH": path, _SOCKET: self._address}
 
     def add_command(self, process: int) -> None:
         """Report the process of the command."""
@@ -103,7 +105,7 @@ class Capturing:
                 break
             text += data
         os.close(self._answers)
-        Path(self._notes).unlink(missing_ok=True)
+        delete(self._address)
         if not text.endswith(b"\n"):
             self._process.kill()
             self._process.wait()

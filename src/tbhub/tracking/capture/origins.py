@@ -31,6 +31,7 @@ class Verdict(Enum):
     WAIT = "wait"  # nothing is known yet
     OLDER = "older"  # of an earlier run, and the command's processes write to it
     OTHERS = "others"  # of another run, or not written to since the start
+    SHARED = "shared"  # the command's processes write to it, and those of another run
     UNSURE = "unsure"  # it may be of another run
 
 
@@ -76,6 +77,7 @@ class Evidence:
         begun: When it was begun; None while that is not known.
         modified: When it was last written to.
         holder: Whose it is, by processes.
+        is_shared: Whether processes of another run were seen to write to it.
         is_contested: Whether processes of other runs work in the same place.
         is_from_elsewhere: Whether its name says that another machine has written it, on a file
             system that other machines write to.
@@ -86,6 +88,7 @@ class Evidence:
     begun: float | None
     modified: float
     holder: Holder
+    is_shared: bool = False
     is_contested: bool = False
     is_from_elsewhere: bool = False
     is_vague_place: bool = False
@@ -103,7 +106,7 @@ def judge(evidence: Evidence, since: float) -> Verdict:
         was_written = evidence.modified >= since
         return Verdict.OLDER if is_own and was_written else Verdict.OTHERS
     if is_own:
-        return Verdict.ADOPT
+        return Verdict.SHARED if evidence.is_shared else Verdict.ADOPT
     if evidence.is_vague_place:
         return Verdict.WAIT if not evidence.is_settled else Verdict.OTHERS
     if not evidence.is_settled:

@@ -91,6 +91,8 @@ class Processes:
         for process, is_own in list(self._own.items()):
             if is_own is not others:
                 for path in _writes(process):
+                    if others and self._belongs(process):
+                        break  # it has executed its program since it was looked at
                     yield path, process
 
     def holder(self, pid: int, begun: float) -> Holder:

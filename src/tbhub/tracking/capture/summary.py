@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tbhub.events.names import is_event_file
-from tbhub.tracking.capture.capturer import Report
+from tbhub.tracking.capture.capturer import OWN_DIRECTORY, Report
 from tbhub.tracking.capture.naming import is_below
 from tbhub.tracking.capture.search import MAX_DIRECTORIES
 
@@ -45,6 +45,11 @@ def missing_line(report: Report | None, is_expected: bool) -> str:
     for why in sorted(set(report.missed.values())):
         paths = [_short(path) for path in sorted(report.missed) if report.missed[path] == why]
         said.append(f"not adopted: {_listed(paths)} ({why})")
+    for path, process in sorted(report.shared.items()):
+        said.append(
+            f"values in {_short(path)} may be mixed: process {process} of another run writes to it "
+            f"as well. hint: {OWN_DIRECTORY}"
+        )
     if report.unused:
         unused = _listed([_short(each) for each in report.unused])
         said.append(f"no event files were written to {unused}, named by --logdir")

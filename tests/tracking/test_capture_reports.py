@@ -1,0 +1,122 @@
+"""Python programs report the event files they write, with a descriptor that outlives the file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tbhub.tracking.capture import capturing
+from tbhub.tracking.capture.capturer import Assignment, Capturer
+from tbhub.tracking.capture.reports import Reported, Reports, delete, listen
+
+HOOK = Path(capturing.__file__).with_name("hook")
+NAME = "events.out.tfevents.1.host"
+WRITE = f"open({NAME!r}, 'wb').write(b'content'); "
+
+
+@pytest.fixture
+def received() -> Iterator[tuple[str, Reports]]:
+    address, listener = listen()
+    reports = Reports(listener.detach())
+    yield address, reports
+    reports.close()
+    delete(address)
+
+
+def execute(code: str, address: str, directory: Path) -> None:
+    environ = {**os.environ, "PYTHONPATH": str(HOOK), "TBHUB_CAPTURE_SOCKET": address}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=directory, env=environ, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def contents(reports: list[Reported]) -> list[bytes]:
+    found = []
+    for each in reports:
+        if each.descriptor is not None:
+            found.append(os.pread(each.descriptor, 100, 0))
+            os.close(each.descriptor)
+    return found
+
+
+@pytest.mark.parametrize(
+    "deletion",
+    [
+        f"import os; os.remove({NAME!r})",
+        "import os, shutil; shutil.rmtree(os.getcwd())",
+        f"import subprocess; subprocess.run(['rm', {NAME!r}])",
+        f"import atexit, os; atexit.register(os.remove, {NAME!r})",
+        "",
+    ],
+)
+def test_a_reported_file_can_be_read_after_its_deletion(
+    deletion: str, received: tuple[str, Reports], tmp_path: Path
+) -> None:
+    address, reports = received
+    place = tmp_path / ("long" * 40)  # more than fits into the address of a socket
+    place.mkdir()
+    execute(WRITE + deletion, address, place)
+    (place / NAME).unlink(missing_ok=True)
+    found = list(reports.read())
+    assert {each.path for each in found} == {str(place / NAME)}
+    assert found[0].is_written
+    assert set(contents(found)) == {b"content"}
+    assert list(reports.read()) == []
+
+
+def test_only_event_files_that_are_written_are_reported(
+    received: tuple[str, Reports], tmp_path: Path
+) -> None:
+    address, reports = received
+    (tmp_path / NAME).touch()
+    code = f"""
+open({NAME!r}).close()
+open("other", "w").close()
+try:
+    open("missing/{NAME}", "w")
+except FileNotFoundError:
+    pass
+"""
+    execute(code, address, tmp_path)
+    assert list(reports.read()) == []
+
+
+def test_a_program_runs_as_ever_if_reports_are_not_received(tmp_path: Path) -> None:
+    address, listener = listen()
+    listener.close()
+    execute(WRITE, address, tmp_path)
+    delete(address)
+    execute(WRITE + f"import os; os.remove({NAME!r})", address, tmp_path)
+    assert not (tmp_path / NAME).exists()
+
+
+def test_a_reported_file_that_is_gone_is_missed(tmp_path: Path) -> None:
+    address, listener = listen()
+    gone = tmp_path / "elsewhere" / NAME
+    sender = type(listener)(listener.family, listener.type)
+    sender.connect(address)
+    sender.send(b"w" + os.fsencode(gone))
+    sender.close()
+    capturer = Capturer(
+        Assignment(
+            logdir=str(tmp_path / "run"),
+            record=None,
+            address=address,
+            listener=listener.detach(),
+            since=time.time(),
+            work=str(tmp_path),
+            named=[],
+            places=[],
+            temporary=str(tmp_path),
+            excluded=[],
+        )
+    )
+    assert capturer.finish().missed == {str(gone): "it was deleted before it could be copied"}
+    delete(address)
