@@ -87,7 +87,7 @@ def test_a_storage_test_is_chinese(hub: HubProcess) -> None:
     headers = {"cookie": "tbhub-language=zh"}
     found = hub.ask("POST", "/api/v1/storage/away/test", headers=headers).json()["findings"]
     texts = {each["check"]: each["text"] for each in found}
-    assert texts["reach"].startswith("无法连通存储：")
+    assert texts["reach"].startswith("无法连接；")
     assert texts["read"] == "因上述问题未测试"
 
 

@@ -129,7 +129,7 @@ def test_a_connection_is_tested_and_says_exactly_what_is_wrong(
         dialog.get_by_role("button", name="Add and test").click()
 
     add("wrong", "everything", "not the secret")
-    page.get_by_text("It does not work").wait_for()
+    page.get_by_text("For boards: not usable").wait_for()
     page.get_by_text(re.compile("credentials|signature", re.IGNORECASE)).nth(1).wait_for()
     one.picture("settings-storage-wrong")
     assert one.axe() == []
@@ -137,7 +137,8 @@ def test_a_connection_is_tested_and_says_exactly_what_is_wrong(
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     page.get_by_text("wrong is deleted").wait_for()
     add("bucket", "everything", SECRET)
-    page.get_by_text("It works").wait_for()
+    page.get_by_text("For boards: usable").wait_for()
+    page.get_by_text("For runs: usable").wait_for()
     assert SECRET not in page.content()
     one.picture("settings-storage-good")
     assert one.axe() == []

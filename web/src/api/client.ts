@@ -141,7 +141,7 @@ function logIn(): void {
   location.assign(`${base}/login?next=${encodeURIComponent(after)}`);
 }
 
+/// A text of the hub with its full stop; it may begin with a name, whose case matters.
 function sentence(text: string): string {
-  const begun = text.slice(0, 1).toUpperCase() + text.slice(1);
-  return /[.!?:…。！？：]$/.test(begun) ? begun : `${begun}.`;
+  return /[.!?:…。！？：]$/.test(text) ? text : `${text}.`;
 }

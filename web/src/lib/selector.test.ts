@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { KnownColumn } from "../api/table";
-import { asSelector, complete, isUnfinished, put, tokens } from "./selector";
+import { asSelector, complete, isUnfinished, matchesOf, put, tokens } from "./selector";
 
 const known: KnownColumn[] = [
   { name: "status", kind: "text", runs: 9 },
@@ -118,4 +118,10 @@ describe("tokens", () => {
       expect(text.slice(end).trim()).toBe("");
     }
   });
+});
+
+it("runs that a name could mean become a filter; other matches do not", () => {
+  expect(matchesOf({ matches: [{ id: 23, name: "a" }, { id: 2300 }] })).toEqual({ n: 2, filter: "id in (23, 2300)" });
+  expect(matchesOf({ matches: ["ws/job:1", "ws/job:2"] })).toBe(null);
+  expect(matchesOf({})).toBe(null);
 });

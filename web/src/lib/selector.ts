@@ -221,9 +221,21 @@ export function put(text: string, completion: Completion, suggestion: Suggestion
   return { text: before + middle + ending + rest, cursor: (before + middle + ending).length };
 }
 
+/// A text in quotes.
+export function quoted(text: string): string {
+  return `"${text.replace(/[\\"]/g, "\\$&")}"`;
+}
+
 /// How a name stands in a selector: quoted where it has signs of the language in it.
 export function columnName(kind: "hparams" | "metrics", name: string, aggregate = ""): string {
   const isPlain = /^[^\s"'(),=<>!~]+$/.test(name);
-  const written = isPlain ? name : `"${name.replace(/[\\"]/g, "\\$&")}"`;
+  const written = isPlain ? name : quoted(name);
   return `${kind}.${written}${aggregate ? `.${aggregate}` : ""}`;
+}
+
+/// The runs among the matches that the hub lists for a name of several: how many, and their filter.
+export function matchesOf(details: Record<string, unknown>): { n: number; filter: string } | null {
+  const found = Array.isArray(details.matches) ? (details.matches as { id?: unknown }[]) : [];
+  const ids = found.map((each) => each?.id).filter((id) => typeof id === "number");
+  return ids.length ? { n: ids.length, filter: `id in (${ids.join(", ")})` } : null;
 }

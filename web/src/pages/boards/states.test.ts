@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { type Board, type Boards, canStart, idle, isLive, isUp, left, withBoard } from "./states";
+import { type Board, type Boards, canStart, idle, isLive, isUp, left, notes, withBoard } from "./states";
 
 const now = Date.parse("2026-11-17T12:00:00Z");
 
@@ -9,6 +9,12 @@ test("a board that has ended holds no place, and may start again unless it is ov
   expect(["STOPPED", "FAILED", "TERMINATED"].map((state) => canStart({ state: state as "STOPPED" }))).toEqual([true, true, false]);
   expect(isUp({ state: "WAITING" })).toBe(true);
   expect(isUp({ state: "STARTING" })).toBe(false);
+});
+
+test("what is said of a board is said once", () => {
+  expect(notes({ problem: "", message: "" })).toEqual([]);
+  expect(notes({ problem: "cannot be read", message: "cannot be read" })).toEqual(["cannot be read"]);
+  expect(notes({ problem: "cannot be read", message: "restarts" })).toEqual(["cannot be read", "restarts"]);
 });
 
 test("idle time stands beside its limit", () => {

@@ -21,6 +21,11 @@ export function canStart(board: Pick<Board, "state">): boolean {
   return board.state === "STOPPED" || board.state === "FAILED";
 }
 
+/// What is said of it beside its state, each once: what cannot be read, what it waits for, why it restarts or ended.
+export function notes(board: Pick<Board, "message" | "problem">): string[] {
+  return [...new Set([board.problem, board.message])].filter(Boolean);
+}
+
 /// How long nobody has looked, and after how long it is stopped: "3m 12s / 30m".
 export function idle(board: Pick<Board, "state" | "active" | "idle_timeout">, now: number): string {
   if (!isLive(board)) return "–";

@@ -1,5 +1,23 @@
 /// Which settings the hub takes for which store, as `docs/storage.md` lists them. Pure.
 
+import type { Schemas } from "../../api/client";
+
+export interface Use {
+  purpose: "boards" | "runs";
+  isGood: boolean;
+  /// The role that grants what is missing; empty if no role would help, or none is known.
+  role: string;
+}
+
+/// What a connection can be used for, as a test of everything has found.
+export function usesOf(found: Schemas["StorageFindings"]): Use[] {
+  const isKnown = found.findings.some((each) => each.check === "credentials" && each.good);
+  return (["boards", "runs"] as const).map((purpose) => {
+    const isGood = found.usable_for.includes(purpose);
+    return { purpose, isGood, role: isGood || !isKnown ? "" : (found.roles[purpose] ?? "") };
+  });
+}
+
 export interface Setting {
   name: string;
   isSecret: boolean;
