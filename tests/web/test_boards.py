@@ -197,8 +197,12 @@ def test_logs_come_as_they_are_written(hub: HubProcess, visit: Open) -> None:
     log.get_by_text("is running").wait_for()
     hub.json("POST", f"/api/v1/boards/{short}/stop")
     log.get_by_text("stopped", exact=False).first.wait_for()
+    row(page, "talks").get_by_text("stopped", exact=True).wait_for()
+    assert log.get_by_text("is running").is_visible()  # the window stays when the board ends
     one.picture("boards-logs")
     assert one.axe() == []
+    page.keyboard.press("Escape")
+    row(page, "talks").wait_for(state="hidden")  # the list has boards that are up
 
 
 def test_an_end_is_put_off(hub: HubProcess, visit: Open) -> None:
