@@ -278,7 +278,7 @@ def test_no_scalars(tmp_path: Path, run: Export) -> None:
     [
         (("nowhere",), "nowhere does not exist"),
         (("name:nowhere",), "nowhere does not exist"),
-        (("run82",), "run82 does not exist. hint: for a run of the hub write hub://runs/NUMBER"),
+        (("./run82",), "./run82 does not exist"),
         (("empty",), "no event files below empty"),
         (("logs", "--tag", "("), "--tag '(' is not a regular expression: missing )"),
         (("logs", "--run", "*"), "--run '*' is not a regular expression: nothing to repeat"),

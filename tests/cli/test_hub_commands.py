@@ -432,6 +432,35 @@ def test_view_does_not_wait_for_a_name_that_nothing_has(up: Up, tmp_path: Path) 
     assert said.startswith("tbhub: run343434 is no directory here, and no hub is known")
 
 
+def test_export_takes_runs_of_the_hub_by_their_names(up: Up, trials: dict[str, int]) -> None:
+    names = {run["id"]: run["name"] for run in up.json("runs")}
+    said = up.done("export", names[trials["a/2"]], "exp:c", "--tag", "^loss$")
+    rows = list(csv.DictReader(io.StringIO(said)))
+    assert {row["run"] for row in rows} == {names[trials["a/2"]], names[trials["c/1"]]}
+    points = [
+        (int(row["step"]), float(row["value"]))
+        for row in rows
+        if row["run"] == names[trials["a/2"]]
+    ]
+    assert points == [(0, 0.0), (1, pytest.approx(0.1)), (2, pytest.approx(0.2))]
+
+
+def test_export_has_a_run_inside_another_once(tmp_path: Path) -> None:
+    for name in ("outer", "outer/inner"):
+        log(tmp_path / "runs" / name)
+    with Up(tmp_path, "--logdir", tmp_path / "runs") as up:
+        up.wait_for_runs(2)
+        rows = list(csv.DictReader(io.StringIO(up.done("export", "all"))))
+        assert sorted(row["run"] for row in rows) == ["inner"] * 3 + ["outer"] * 3
+        assert "no run with event files matches" in up.failed(2, "export", "where lr<0")
+
+
+def test_export_names_what_no_hub_knows(up: Up, tmp_path: Path) -> None:
+    assert "run343434" in up.failed(3, "export", "run343434")
+    said = up.failed(2, "export", "run343434", TBHUB_HOME=str(tmp_path))
+    assert said.startswith("tbhub: run343434 does not exist, and no hub is known")
+
+
 def test_determineds_commands(up: Up, trials: dict[str, int]) -> None:
     one, other = trials["a/1"], trials["b/2"]
     tensorboard = "tensorboard"

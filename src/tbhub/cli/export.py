@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias, cast
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tbhub.cli.completion import complete_selectors
 from tbhub.cli.event_files import errors
+from tbhub.cli.export_runs import names_runs, select_runs
 from tbhub.cli.named_paths import is_uri, name_and_path
 from tbhub.errors import NoEventsError
 from tbhub.series.tree import Tree, find_runs
@@ -46,9 +48,10 @@ def export(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="PATH",
+            metavar="[NAME:]PATH…|SELECTOR…",
             help="Event files or directories of runs, also URIs of directories (s3://bucket/runs);"
-            " name:path puts a name before its runs.",
+            " NAME goes before the names of its runs. Or runs of a hub.",
+            autocompletion=complete_selectors,
         ),
     ],
     tag: Annotated[
@@ -82,9 +85,13 @@ def export(
     - `tbhub export old:runs/1 new:runs/2 --format json | jq '.[].run'`
     - `tbhub export runs --tag loss --downsample 1000 > small.csv`
     - `tbhub export s3://bucket/runs -o points.parquet`
+    - `tbhub export "exp:mnist where lr<.1" -o points.parquet` runs of a hub, by their names there
+
+    A word that is not a path here, and does not look like one, selects runs of the hub.
 
     Exits with 0 when points were written, 1 when nothing matched, 2 when a path does not exist or
-    OUT cannot be written. What is damaged or cannot be read is left out with a warning.
+    OUT cannot be written, 3 when the hub has no such run. What is damaged or cannot be read is
+    left out with a warning.
     """
     tag_matches, run_matches = _matcher("--tag", tag), _matcher("--run", run)
     file = None if out is None or str(out) == "-" else out
@@ -231,27 +238,36 @@ def _read(name: str, files: Files, tally: _Tally) -> RunData | None:
 
 
 def _find_runs(paths: list[str], problems: list[OSError]) -> dict[str, Files]:
-    """The files of every run by its name.
+    """Return the files of every run by its name; runs of the hub have the names they have there.
 
     Where runs of several paths would have the same name, each path without a name lends its runs
     its last component, or as many as tell the paths apart.
     """
     trees: dict[tuple[str | None, str], dict[str, Files]] = {}
+    words = [text for text in paths if names_runs(text)]
+    for name, run in select_runs(words).items() if words else ():
+        trees[name, run.uri] = {
+            part: files
+            for part, files in _distant(run.uri).items()
+            if part == "." or not run.is_alone
+        }
     for text in paths:
-        name, path = name_and_path(text)
+        if text in words:
+            continue
+        given, path = name_and_path(text)
         if is_uri(path) and not path.startswith("file:"):
-            trees[name, path.rstrip("/")] = _distant(path)
+            trees[given, path.rstrip("/")] = _distant(path)
             continue
         path = path.removeprefix("file://")
         tree = _tree(path)
-        trees[name, os.path.abspath(path)] = {run: [*files] for run, files in tree.runs.items()}
+        trees[given, os.path.abspath(path)] = {each: [*files] for each, files in tree.runs.items()}
         problems.extend(tree.unreadable.values())
-    longest = max(len(Path(path).parts) for _, path in trees)
+    longest = max((len(Path(path).parts) for _, path in trees), default=1)
     for depth in range(longest):
         runs: dict[str, Files] = {}
-        for (name, path), found in trees.items():
-            before = name or "/".join(Path(path).parts[1:][-depth:] if depth else ())
-            runs.update((_run_name(before, run), files) for run, files in found.items())
+        for (given, path), tree_runs in trees.items():
+            before = given or "/".join(Path(path).parts[1:][-depth:] if depth else ())
+            runs.update((_run_name(before, each), files) for each, files in tree_runs.items())
         if len(runs) == sum(map(len, trees.values())):
             break
     else:
@@ -259,7 +275,8 @@ def _find_runs(paths: list[str], problems: list[OSError]) -> dict[str, Files]:
     if not runs:
         if problems:
             raise problems[0]
-        raise NoEventsError(f"no event files below {', '.join(paths)}")
+        nothing = "no run with event files matches" if words else "no event files below"
+        raise NoEventsError(f"{nothing} {', '.join(paths)}")
     return runs
 
 
@@ -275,8 +292,7 @@ def _tree(path: str) -> Tree:
         return find_runs(path)
     if os.path.exists(path):
         return Tree({".": [path]})
-    hint = "for a run of the hub write hub://runs/NUMBER; `tbhub runs` lists the numbers"
-    raise NoEventsError(f"{path} does not exist. hint: {hint}")
+    raise NoEventsError(f"{path} does not exist")
 
 
 def _run_name(before: str, run: str) -> str:
