@@ -319,3 +319,27 @@ def test_a_job_is_found_or_made_by_its_name(database: Database) -> None:
     assert begin("job2300") == named != sweep
     assert selected(database, "job2300") == selected(database, "where job = job2300")
     assert len(selected(database, "job:sweepA")) == 3
+    for text in ("job2300", "job:2300", "where job = 2300", "where job in (2300, nope)"):
+        assert len(selected(database, text)) == 2, text
+
+
+def test_a_job_called_by_a_number_has_no_other(database: Database) -> None:
+    def begin(job: int | str) -> int:
+        with database.begin() as connection:
+            home, ada = rows.workspace(connection, "default"), rows.user(connection, "ada")
+            place = f"/kept/{rows.run(connection)}"
+            number = begin_run(connection, home, ada, NewRun(job=job), place, kept=False)
+            (run,) = load_runs(connection, [number])
+        assert run.job is not None
+        return run.job
+
+    named = begin("job2300")
+    other = begin(f"job{named}")  # not the job of that number, which is called job2300
+    assert other != named
+    with pytest.raises(NotFound):
+        selected(database, f"job{named + 1000}")
+    ahead = begin(f"job{other + 2}")  # the number of the next job but one, as a name
+    unnamed = [begin("new"), begin("new")]
+    assert other + 2 not in unnamed
+    assert len({named, other, ahead, *unnamed}) == 5
+    assert len(selected(database, f"job{other + 2}")) == 1

@@ -7,15 +7,15 @@ is lost, until the same attempt is heard of again.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from tbhub.api.models import Finish, Heartbeat, NewRun, Pulse
 from tbhub.api.problems import Ambiguous, BadRequest, Conflict, Fenced, NotFound
+from tbhub.catalog.query import job_number, job_numbered
 from tbhub.catalog.resolve import resolve
 from tbhub.catalog.run_records import create_run
 from tbhub.catalog.runs import set_hparams
@@ -332,8 +332,7 @@ def _job(
         "created": time.time(),
     }
     if not name:
-        new = insert(jobs).values(made).returning(jobs.c.id)
-        return int(connection.execute(new).scalar_one())
+        return _new_job(connection, made)
     known = _jobs_called(connection, workspace_id, name)
     if not known:
         insert_new(connection, jobs, [made])
@@ -348,12 +347,25 @@ def _job(
 
 
 def _jobs_called(connection: Connection, workspace_id: int, name: str) -> list[int]:
-    """The jobs of a workspace with a name; ``job7`` is also the one with the number 7."""
-    fits = jobs.c.name == name
-    if number := re.fullmatch(r"job([0-9]{1,18})", name):
-        fits |= jobs.c.id == int(number[1])
+    """Return the jobs of a workspace with a name; ``job7`` is also the one with the number 7."""
+    number = job_number(name)
+    fits = jobs.c.name == name if number is None else job_numbered(number)
     chosen = select(jobs.c.id).where(jobs.c.workspace_id == workspace_id, fits)
     return list(connection.scalars(chosen.order_by(jobs.c.id)))
+
+
+def _new_job(connection: Connection, made: dict[str, Any]) -> int:
+    """Create a job without a name; its number is in the name of no other job."""
+    passed: list[int] = []
+    while True:
+        new = insert(jobs).values(made).returning(jobs.c.id)
+        number = int(connection.execute(new).scalar_one())
+        if len(_jobs_called(connection, made["workspace_id"], f"job{number}")) == 1:
+            break
+        passed.append(number)
+    if passed:  # only now, so that their numbers are not given again
+        connection.execute(delete(jobs).where(jobs.c.id.in_(passed)))
+    return number
 
 
 def _set_details(connection: Connection, run_id: int, new: NewRun) -> None:

@@ -321,10 +321,10 @@ def _named(name: str, wanted: Comparison | OneOf | IsNull) -> Clause:
     if isinstance(wanted, OneOf):
         names = [value for value in wanted.values if isinstance(value, str)]
         numbers = [value for value in wanted.values if not isinstance(value, str)]
-        if name == "job":
-            matches = map(_JOB.fullmatch, names)
-            numbers += [int(match[1]) for match in matches if match]
         fits = or_(table.c.name.in_(names), table.c.id.in_(numbers))
+        if name == "job":
+            given = filter(None, map(job_number, wanted.values))
+            fits = or_(table.c.name.in_(names), *map(job_numbered, given))
         fits = not_(fits) if wanted.negated else fits
     else:
         fits = _named_so(table, wanted.operator, wanted.value)
@@ -333,13 +333,31 @@ def _named(name: str, wanted: Comparison | OneOf | IsNull) -> Clause:
 
 
 def _named_so(table: FromClause, sign: Operator, value: Value) -> Clause:
+    number = job_number(value) if table is jobs and sign in ("=", "!=") else None
+    if number is not None:
+        fits = job_numbered(number)
+        return fits if sign == "=" else not_(fits)
     if isinstance(value, str):
-        number = _JOB.fullmatch(value) if table is jobs and sign in ("=", "!=") else None
-        if number is not None:  # a job without a name goes by its number
-            fits = or_(table.c.name == value, table.c.id == int(number[1]))
-            return fits if sign == "=" else not_(fits)
         return _text(table.c.name, sign, value)
     return _sign(sign, table.c.id, value)
+
+
+def job_number(value: object) -> int | None:
+    """Return the number that ``job7`` or 7 means; None for other names and values."""
+    if isinstance(value, str):
+        found = _JOB.fullmatch(value)
+        return None if found is None else int(found[1])
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def job_numbered(number: int) -> Clause:
+    """Return a condition on jobs: called ``job<number>``, or with that number.
+
+    A job that is called by another number, as ``job2300`` may be, goes by that one only.
+    """
+    begins_so = func.substr(jobs.c.name, 1, 3) == "job"
+    has_number = and_(begins_so, func.substr(jobs.c.name, 4, 1).in_([*"0123456789"]))
+    return or_(jobs.c.name == f"job{number}", and_(jobs.c.id == number, not_(has_number)))
 
 
 def _column(name: str, wanted: Comparison | OneOf | IsNull, now: float) -> Clause:

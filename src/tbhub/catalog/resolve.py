@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from tbhub.api.problems import Ambiguous, BadRequest, NotFound
 from tbhub.catalog.names import tail_of_suffix
-from tbhub.catalog.query import Clause, begins_with, ids_of, named_like
+from tbhub.catalog.query import Clause, begins_with, ids_of, job_numbered, named_like
 from tbhub.catalog.run_lookup import (
     Asked,
     Directory,
@@ -335,8 +335,7 @@ class _Lookup:
         if isinstance(term, JobName):
             fits = jobs.c.name == term.name
         else:
-            names = [f"job{term.number}", str(term.number)]
-            fits = or_(jobs.c.id == term.number, jobs.c.name.in_(names))
+            fits = or_(jobs.c.name == str(term.number), job_numbered(term.number))
         rows = select(jobs.c.id, jobs.c.workspace_id).where(self._at_home(jobs, term), fits)
         return [
             (row.id, self._names[row.workspace_id])

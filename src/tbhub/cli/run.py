@@ -162,7 +162,7 @@ def run(
         hparams=given,
         workspace=workspace,
         tags=tags or (),
-        job=int(job) if job and job.isdecimal() else job,
+        job=f"job{job}" if job and job.isdecimal() else job,
         note=note,
         storage=storage,
         resume=resume,
