@@ -264,7 +264,44 @@ def test_a_found_run_is_not_continued_by_a_job_of_its_name(
     assert refused.returncode != 0
     assert "run72 is the name of run #1, which was found in" in refused.stderr
     assert "hint: choose another name" in refused.stderr
+    assert "waiting for the hub" not in refused.stderr  # which has answered
     assert sorted((elsewhere / "runs/exp7/run72").iterdir()) == before
+
+
+@pytest.mark.parametrize("how", [[], ["--resume-or-start"]])
+def test_an_offline_run_keeps_its_name_beside_its_own_directory(
+    hub: HubProcess, elsewhere: Path, how: list[str]
+) -> None:
+    code = "import tbhub; tbhub.SummaryWriter('runs/live/mine').add_scalar('a', 1.0, 1)"
+    assert run("run", "--offline", *how, "--name", "mine", *python(code)).returncode == 0
+    hub.json("POST", "/api/v1/logdirs", json={"path": str(elsewhere / "runs")})
+    assert [each["name"] for each in hub.wait_for_runs(1)] == ["mine"]
+    synced = run("sync")
+    assert synced.returncode == 0, synced.stdout + synced.stderr
+
+    def is_listed_once() -> bool:
+        listed = hub.json("GET", "/api/v1/runs")["runs"]
+        return [(each["name"], each["attempt"]) for each in listed] == [("mine", 1)]
+
+    eventually(is_listed_once)
+
+
+def test_a_job_is_not_started_anew_when_its_run_gets_a_longer_name(
+    hub: HubProcess, elsewhere: Path
+) -> None:
+    for name in ("expA", "expB"):
+        with tbhub.SummaryWriter(f"runs/{name}/rq") as writer:
+            writer.add_scalar("loss", 1.0, 1)
+        if name == "expA":
+            hub.json("POST", "/api/v1/logdirs", json={"path": str(elsewhere / "runs")})
+            hub.wait_for_runs(1)
+            assert run("run", "--resume", "rq", *python("pass")).returncode == 0
+            assert run("run", "--resume-or-start", "--name", "rq", *python("pass")).returncode == 0
+    hub.wait_for_runs(2)
+    refused = run("run", "--resume-or-start", "--name", "rq", *python("print('never')"))
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "No run is called rq any more: there is expA/rq (#1)" in refused.stderr
+    assert len(hub.json("GET", "/api/v1/runs")["runs"]) == 2
 
 
 def test_a_number_that_is_also_a_name_is_ambiguous(hub: HubProcess) -> None:

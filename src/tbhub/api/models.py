@@ -463,6 +463,8 @@ class NewRun(_Request):
         resume_or_start: Resume the run of this name or identity if there is one, else start it.
         identity: What a job has in common with its own restarts, and with no other job.
         ended_attempt: The number of an attempt whose process the client knows to have ended.
+        late: It has begun without the hub: a run that was found and has its name, perhaps because
+            it logs there, gets a longer one.
     """
 
     workspace: Annotated[str, StringConstraints(min_length=1, max_length=200)] = "default"
@@ -483,6 +485,7 @@ class NewRun(_Request):
     resume_or_start: bool = False
     identity: Name | None = None
     ended_attempt: Attempt | None = None
+    late: bool = False
 
 
 class StartedRun(_Model):

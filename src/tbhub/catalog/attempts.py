@@ -17,11 +17,12 @@ from tbhub.api.models import Finish, Heartbeat, NewRun, Pulse
 from tbhub.api.problems import Ambiguous, BadRequest, Conflict, Fenced, NotFound
 from tbhub.catalog.query import job_number, job_numbered
 from tbhub.catalog.resolve import resolve
+from tbhub.catalog.run_lookup import Asked, RunLookup
 from tbhub.catalog.run_records import create_run
 from tbhub.catalog.runs import set_hparams
 from tbhub.catalog.selection import RunName, Selection
 from tbhub.catalog.selectors import parse
-from tbhub.database.rows import insert_new
+from tbhub.database.rows import among, insert_new
 from tbhub.database.tables import jobs, run_details, run_tags, runs, users
 
 NEW_JOB = "new"
@@ -58,8 +59,8 @@ def run_to_continue(connection: Connection, workspace_id: int, new: NewRun) -> i
 
     Raises:
         BadRequest: Neither a name nor an identity is given, or the name is that of a run which was
-            found in a directory and never started.
-        Ambiguous: Several runs have the name.
+            found in a directory and never started, unless the run has begun without the hub.
+        Ambiguous: Several runs have the name, or a run that was started before had it.
     """
     if new.name is None and new.identity is None:
         raise BadRequest("resume_or_start: give a name or an identity to find the run by")
@@ -75,6 +76,8 @@ def run_to_continue(connection: Connection, workspace_id: int, new: NewRun) -> i
                 f"{value} can mean {len(found)} runs; resume one by its number.",
                 matches=[row.id for row in found[:10]],
             )
+        if found and found[0].heartbeat is None and new.late:
+            continue
         if found and found[0].heartbeat is None:
             raise BadRequest(
                 f"{value} is the name of run #{found[0].id}, which was found in "
@@ -83,7 +86,30 @@ def run_to_continue(connection: Connection, workspace_id: int, new: NewRun) -> i
             )
         if found:
             return int(found[0].id)
+    if new.name is not None and not new.late:
+        _refuse_former_name(connection, workspace_id, new.name)
     return None
+
+
+def _refuse_former_name(connection: Connection, workspace_id: int, name: str) -> None:
+    """Refuse the name that a started run had until another run was found that would fit it.
+
+    Raises:
+        Ambiguous: A run was started that is called by its directory, and so was another.
+    """
+    home = {workspace_id: ""}
+    asked = Asked(name)
+    ids = [match.id for match in RunLookup(connection, home).find([asked])[asked]]
+    chosen = select(runs.c.id, runs.c.name).where(
+        among(connection, runs.c.id, ids), runs.c.heartbeat.is_not(None), ~runs.c.named
+    )
+    if found := connection.execute(chosen.order_by(runs.c.id)).all():
+        listed = ", ".join(f"{row.name} (#{row.id})" for row in found[:10])
+        raise Ambiguous(
+            f"No run is called {name} any more: there is {listed}. hint: to continue it: --resume "
+            f"'#{found[0].id}'; to start another run choose another name.",
+            matches=[row.id for row in found[:10]],
+        )
 
 
 def begin_run(
@@ -109,6 +135,7 @@ def begin_run(
         new.name,
         kept=kept,
         key=new.identity or new.key,
+        takes_name=new.late,
         hparams=new.hparams,
         tags=new.tags,
         job=_job(connection, workspace_id, owner_id, new.job),

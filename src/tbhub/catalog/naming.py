@@ -66,6 +66,23 @@ def name_found(
     return names
 
 
+def lengthen_name(connection: Connection, workspace_id: int, run: int) -> bool:
+    """Give a found run a longer name, so that another run can have the one it has.
+
+    Returns whether that was possible: not for a run that a user has named.
+    """
+    chosen = select(runs.c.name, runs.c.tail).where(runs.c.id == run, ~runs.c.named)
+    row = connection.execute(chosen.where(runs.c.tail.is_not(None))).first()
+    if row is None:
+        return False
+    count = least_parts(row.tail)
+    while len(_bounded(run, row.tail, count)) <= len(row.name):
+        count += 1
+    name = _free_names(connection, workspace_id, {run: row.tail}, {row.tail: count})[run]
+    connection.execute(update(runs).where(runs.c.id == run).values(name=name))
+    return True
+
+
 def ends_in(prefixes: Sequence[str], *within: Clause) -> list[Clause]:
     """Conditions on runs whose tails begin so, some prefixes in each; an index answers them."""
     return [

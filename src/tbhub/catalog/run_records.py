@@ -24,7 +24,7 @@ from sqlalchemy import (
 from tbhub.api.models import Run, RunStatus
 from tbhub.api.problems import Conflict, NotFound
 from tbhub.catalog.names import tail_of
-from tbhub.catalog.naming import ends_in, lock_names, name_found
+from tbhub.catalog.naming import ends_in, lengthen_name, lock_names, name_found
 from tbhub.catalog.query import begins_with
 from tbhub.catalog.runs import get_run, set_hparams
 from tbhub.database.rows import among, chunks, insert_new, insert_tuples
@@ -62,6 +62,7 @@ def create_run(
     *,
     kept: bool = False,
     key: str | None = None,
+    takes_name: bool = False,
     hparams: Mapping[str, object] | None = None,
     tags: Sequence[str] = (),
     job: int | None = None,
@@ -77,6 +78,7 @@ def create_run(
         location: Where it logs; or what says so, given the run's number and name.
         kept: Whether the hub itself keeps its files.
         key: Of who creates it; unique in the workspace.
+        takes_name: A run that was only found and has the name gets a longer one.
 
     Raises:
         NotFound: There is no such workspace or job.
@@ -112,7 +114,11 @@ def create_run(
     if name is not None:
         taken = select(runs.c.id).where(runs.c.workspace_id == workspace_id, runs.c.name == name)
         other = connection.scalar(taken.where(runs.c.id != (there.id if there else 0)))
-        if other is not None:
+        if other is not None and not (
+            takes_name
+            and _was_only_found(connection, other)
+            and lengthen_name(connection, workspace_id, other)
+        ):
             raise Conflict(f"The name {name} is taken by run {other}; choose another.")
         values |= {"name": name, "named": True}
     if there is None:
@@ -141,6 +147,11 @@ def create_run(
     set_hparams(connection, run_id, hparams or {})
     insert_new(connection, run_tags, [{"run_id": run_id, "tag": tag} for tag in tags])
     return get_run(connection, run_id, None)
+
+
+def _was_only_found(connection: Connection, run: int) -> bool:
+    chosen = select(runs.c.id).where(runs.c.id == run, runs.c.heartbeat.is_(None))
+    return connection.scalar(chosen) is not None
 
 
 def experiment_ids(

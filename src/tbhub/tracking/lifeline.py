@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tbhub.api.models import Finish, Heartbeat, NewRun, RunChange, RunEnding, StartedRun
 from tbhub.api.problems import (
+    BadRequest,
     Conflict,
     Fenced,
     NotAuthenticated,
@@ -367,6 +368,10 @@ class Lifeline:
                 self._fence(str(error))
                 self._answered.set()
                 return
+            except BadRequest as error:  # a ValueError that is final
+                self._refuse(error)
+                self._answered.set()
+                return
             except (*_PASSING, ValueError) as error:
                 self.trouble = str(error)
                 if self._must_wait():
@@ -410,6 +415,7 @@ class Lifeline:
     def _tell_run(self) -> None:
         if self._hub is None:
             self._hub = Hub(timeout=_TIMEOUT)
+        self._new.late = self._spool is not None  # training has begun without the hub
         started = start_run(self._hub, self._new, self._report)
         with self._lock:
             self.started = started

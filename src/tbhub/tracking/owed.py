@@ -135,7 +135,7 @@ def tell_run(hub: Hub, spool: Spool, report: Callable[[str], None] = lambda _: N
 def _register(hub: Hub, owed: Mapping[str, Any], report: Callable[[str], None]) -> StartedRun:
     from tbhub.tracking.takeover import proven_end
 
-    new = calls.build(NewRun, **owed)
+    new = calls.build(NewRun, **{**owed, "late": True})
     try:
         return hub.create_run(new)
     except Conflict as error:

@@ -2010,6 +2010,8 @@ export interface components {
          *         resume_or_start: Resume the run of this name or identity if there is one, else start it.
          *         identity: What a job has in common with its own restarts, and with no other job.
          *         ended_attempt: The number of an attempt whose process the client knows to have ended.
+         *         late: It has begun without the hub: a run that was found and has its name, perhaps because
+         *             it logs there, gets a longer one.
          */
         NewRun: {
             /** Command */
@@ -2046,6 +2048,11 @@ export interface components {
             job?: number | string | null;
             /** Key */
             key?: string | null;
+            /**
+             * Late
+             * @default false
+             */
+            late: boolean;
             /** Location */
             location?: string | null;
             /** Machine */
