@@ -202,6 +202,16 @@ def test_excluded_files_stay_until_they_are_discarded(hub: HubProcess) -> None:
     assert f"deleted    {spool.name}, unpublished" in said
 
 
+def test_excluded_files_stay_excluded_when_the_run_is_resumed(hub: HubProcess) -> None:
+    code = "import os, pathlib; pathlib.Path(os.environ['TBHUB_LOGDIR'], '{}').write_text('x')"
+    assert run("run", "--name", "a", "--exclude", "*.pt", *python(code.format("m.pt"))).stdout == ""
+    done = run("run", "--resume", "a", *python(code.format("other")))
+    assert done.returncode == 0
+    assert "m.pt (excluded by '*.pt')" in done.stderr
+    assert "m.pt" not in stored(hub)
+    assert stored(hub)["other"] == b"x"
+
+
 def check_kept(spool: Spool) -> None:
     assert (spool.directory / "epoch1.ckpt").read_bytes() == b"epoch1.ckpt"
     assert (spool.directory / "checkpoint-10/state.bin").stat().st_size == LARGE // 5 * 5

@@ -93,7 +93,9 @@ def adopt(
                 if find_spool(left.spool.path) is None or left.spool.is_held():
                     return None
                 lock = left.spool.hold()
-                patterns = checked_patterns([*exclude, *patterns_of_environment()])
+                # What an earlier attempt has left out is not published by a later one either.
+                given = [*left.spool.exclude, *exclude, *patterns_of_environment()]
+                patterns = checked_patterns(list(dict.fromkeys(given)))
                 spool = redirect(replace(left.spool, exclude=patterns), uri)
                 if known is not None:
                     write_known(spool, known)
