@@ -36,6 +36,18 @@ def test_several_selectors_are_their_union(runs: Any, selector: str) -> None:
     assert said(runs=runs) == {"runs": selector}
 
 
+def test_a_term_with_a_slash_that_names_a_directory_is_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "exp8").mkdir(parents=True)
+    assert said(runs="runs/exp8") == {"runs": f"{tmp_path}/runs/exp8"}
+    assert said(runs=["runs/exp8", "runs/exp9"]) == {"runs": f"{tmp_path}/runs/exp8, runs/exp9"}
+    assert said(trials="runs/exp8", experiments="runs/exp8") == {
+        "runs": 'exp:runs/exp8, "runs/exp8"'
+    }
+
+
 @pytest.mark.parametrize("clause", ["where lr<.1", "exp:7 order by id", "exp:7 limit 3"])
 def test_what_has_no_union(clause: str) -> None:
     """A clause would count for the other selectors."""
@@ -118,6 +130,12 @@ def test_numbers_and_names_are_not_looked_up() -> None:
 def test_places() -> None:
     assert said(uri="s3://bucket/x") == {"uris": ["s3://bucket/x"]}
     assert said(uri=[Path("x"), "/y"]) == {"uris": [os.path.abspath("x"), "/y"]}
+
+
+@pytest.mark.parametrize("uri", ["", " ", ["runs", ""]])
+def test_an_empty_place_is_not_the_current_directory(uri: Any) -> None:
+    with pytest.raises(BadRequest, match="uri is empty"):
+        sources(uri=uri)
 
 
 def test_nothing() -> None:

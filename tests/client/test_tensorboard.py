@@ -378,6 +378,8 @@ def test_any_name(name: str) -> None:
 def test_what_cannot_be() -> None:
     with pytest.raises(BadRequest, match="max_runtime"):
         TensorBoard.create(runs="all", max_runtime_in_minutes=-5)
+    with pytest.raises(TypeError, match="max_runtime_in_minutes takes a number, not '5'"):
+        TensorBoard.create(runs="all", max_runtime_in_minutes="5")  # type: ignore[arg-type]
     with pytest.raises(BadRequest) as raised:
         TensorBoard.create(runs="where lr <")
     assert raised.value.details["position"] >= 8

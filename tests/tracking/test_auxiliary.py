@@ -344,6 +344,9 @@ def test_flags_of_tensorboard(hub: HubProcess, logs: Path) -> None:
         board = tbhub.add_tensorboard("e", logs, args=flags)
     assert board is not None
     assert (board.display_name, board.details.options.samples) == ("mine", 500)
+    flags = {"window_title": "other", "samples_per_plugin": "scalars=500"}
+    with pytest.warns(TbhubWarning, match="was there already: it is called mine, not other"):
+        assert tbhub.add_tensorboard("e", logs, args=flags) is not None
     words = ["--samples_per_plugin=scalars=0,images=3", "--load_fast=false", "--bind_all"]
     with pytest.warns(TbhubWarning, match="samples_per_plugin images, load_fast, bind_all of args"):
         other = tbhub.add_tensorboard("e", logs, args=words)

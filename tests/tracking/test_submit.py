@@ -197,7 +197,7 @@ def test_the_board_of_a_run_by_number_and_name(hub: HubProcess) -> None:
     assert board.details.trials == [runs[1].id]
     for called in (runs[1].id, str(runs[1].id), "second", f"trial:{runs[1].id}"):
         assert called is not None
-        assert tbhub.tensorboard(called).details.trials == [runs[1].id]
+        assert tbhub.tensorboard(called).id == board.id
     assert tbhub.tensorboard("resnet").details.runs == 2
     assert tbhub.tensorboard("exp:resnet").details.runs == 2
     with pytest.raises(tbhub.NotFound, match="no run and no experiment 'none'"):

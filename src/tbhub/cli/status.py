@@ -38,7 +38,8 @@ def status(as_json: Json = False) -> None:
     boards = [f"{number:,} {state}" for state, number in found.boards.items() if number]
     left = found.indexing.get("to_read", 0)
     allowed = "" if me.boards_allowed is None else f" of {me.boards_allowed:,}"
-    print_pairs(
+    hosts = ", ".join(_host(host) for host in found.hosts) or "none"
+    print_pairs(  # of home and hosts only admins are told
         [
             ("hub", f"{where.url} (from {where.origin})"),
             ("version", found.version),
@@ -49,7 +50,7 @@ def status(as_json: Json = False) -> None:
             ("database", found.database),
             ("runs", f"{found.runs:,} in {count(found.experiments, 'experiment')}"),
             ("boards", ", ".join(boards) or "none"),
-            ("hosts", ", ".join(_host(host) for host in found.hosts) or "none"),
+            ("hosts", None if found.home is None else hosts),
             ("still to be read", count(left, "run") if left else None),
         ]
     )

@@ -104,7 +104,10 @@ def sources(
 
         found += [str(ExperimentName(name)) for name in experiment_names]
         found += [str(RunName(name)) for name in run_names]
-    places = [absolute(each) for each in _listed(uri, (str, os.PathLike), _URIS)]
+    given = _listed(uri, (str, os.PathLike), _URIS)
+    if not all(os.fspath(each).strip() for each in given):
+        raise BadRequest('uri is empty. hint: for the current directory write uri="."')
+    places = [absolute(each) for each in given]
     return {
         "uris": places or None,
         "runs": _union(found) or None,

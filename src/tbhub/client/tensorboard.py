@@ -168,6 +168,8 @@ def _create(
     if key is None and source_id is not None:
         key = f"{source_type or 'source'}:{source_id}"
     minutes = max_runtime_in_minutes
+    if isinstance(minutes, str):
+        raise TypeError(f"max_runtime_in_minutes takes a number, not {minutes!r}")
     found = yield from find_trials(trials)
     new = calls.build(
         NewBoard,

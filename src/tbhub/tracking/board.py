@@ -11,6 +11,7 @@ from tbhub.client.tensorboard import TensorBoard
 from tbhub.tracking.run import Run
 
 _SELECTOR = re.compile(r"(exp|trial|job):|#\d")
+_NUMBER = re.compile(r"(?:trial:|#)([0-9]{1,18})", re.ASCII)
 
 
 def tensorboard(
@@ -45,6 +46,8 @@ def tensorboard(
         asked = hub or Hub(keep_alive=False)
         if what.isdecimal():
             what = _numbered(asked, what)
+        elif number := _NUMBER.fullmatch(what):
+            what = int(number[1])
         else:
             what = what if _SELECTOR.match(what) else _named(asked, what)
     if isinstance(what, int):

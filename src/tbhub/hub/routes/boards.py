@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import datetime
@@ -52,6 +53,7 @@ router = APIRouter(tags=["boards"])
 _ONE = problems(NotFound, Ambiguous)
 _CHANGE = problems(NotFound, Ambiguous, Conflict)
 _START = problems(NotFound, Ambiguous, Conflict, TensorboardLimitExceeded)
+_TRIAL = re.compile(r"trial:([0-9]+)")
 _ENDED = (State.STOPPED, State.TERMINATED, State.FAILED)
 _PING = 15.0
 Lines = Annotated[int, Query(ge=0, le=100_000)]
@@ -205,7 +207,7 @@ async def board_config(hub: TheHub, caller: Reader, board: BoardId) -> dict[str,
         "key": found.key,
         "runs": found.selector,
         "experiments": found.experiments,
-        "trials": found.trials,
+        "trials": _trials(found),
         "uris": found.uris,
         "follow": found.follow,
         "workspace": found.workspace,
@@ -214,6 +216,12 @@ async def board_config(hub: TheHub, caller: Reader, board: BoardId) -> dict[str,
         "no_data_timeout": found.no_data_timeout,
         "max_runtime": found.max_runtime,
     }
+
+
+def _trials(board: Board) -> list[int]:
+    """Return the runs that were named by number, also those of an experiment that is shown."""
+    named = [_TRIAL.fullmatch(source) for source in board.sources]
+    return sorted({*board.trials, *(int(found[1]) for found in named if found)})
 
 
 @router.get("/boards/{board:path}/doctor", responses=_ONE)
