@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import errno
+import os
 import re
 import string
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,11 +15,16 @@ import pytest
 from tbhub import texts
 from tbhub.api.models import Reason, Role, State
 from tbhub.api.problems import Problem
-from tbhub.boards.life import Cause, HostDied, Life, handle
+from tbhub.boards.control import SourceError
+from tbhub.boards.life import Cause, HostDied, Life, Start, handle
 from tbhub.catalog.selectors import SelectorError, parse
-from tbhub.hub.language import COOKIE, language_of
-from tbhub.hub.troubles import waits_for
-from tbhub.storage.probe import CHECKS_FOR
+from tbhub.hub.language import COOKIE, language, language_of, problem_text, translate_finding
+from tbhub.hub.troubles import unreadable, waits_for
+from tbhub.storage.classify import classify
+from tbhub.storage.errors import StoreError
+from tbhub.storage.probe import CHECKS_FOR, probe
+from tbhub.storage.roles import permission
+from tbhub.storage.uri import parse as parse_uri
 from tbhub.texts import TEXTS, Message, recognize, recognize_problem, text
 
 SOURCE = Path(texts.__file__).parent
@@ -123,6 +131,12 @@ def test_values_are_never_templates() -> None:
             waits_for([{"path": "/a", "problem": ""}, {"path": "/b", "problem": ""}]),
             "等待 /a 及另外 1 处：它们在提供看板服务的机器上不存在。",
         ),
+        ("Waiting for the first answer of s3://b/x.", "等待 s3://b/x 的首次应答。"),
+        (
+            "/a cannot be read: Permission denied; what was read before stays shown. hint: the user"
+            " that the board is served as needs the right to read it",
+            "无法读取 /a：权限不足；此前读取的内容仍会显示。提示：提供看板服务的用户需要读取权限",
+        ),
         ("may list", "可以列举"),
         ("may write in parts", "可以分段写入"),
         (
@@ -170,6 +184,12 @@ def test_a_line_of_a_log_is_recognized(written: str, chinese: str) -> None:
             "请写出更多路径，或使用编号：trial:1 or trial:2。",
         ),
         (
+            "a b is the name of 2 runs, 'a b' (#1), 'a b' (#2), and also a list of 2 terms."
+            " hint: write trial:1 or trial:2, or a, b.",
+            "a b 是 2 个运行的名称（'a b' (#1), 'a b' (#2)），也是 2 项的列表。"
+            "请写 trial:1 or trial:2，或 a, b。",
+        ),
+        (
             "'ab' can mean 2 boards: abc… (x), abd… (y).",
             "'ab' 可能指 2 个看板：abc… (x), abd… (y)。",
         ),
@@ -199,6 +219,216 @@ def test_every_cause_of_a_restart_is_recognized(cause: Cause) -> None:
     found = recognize(after.message)
     assert isinstance(found, Message)
     assert cause.value not in found.in_language("zh")
+
+
+def all_names(kind: type[Exception]) -> set[str]:
+    return {kind.__name__}.union(*(all_names(each) for each in kind.__subclasses__()))
+
+
+PROBLEMS, STORE_ERRORS = all_names(Problem), all_names(StoreError)
+# The modules whose sentences users of the page meet most.
+MODULES = (
+    "boards.control",
+    "boards.life",
+    "catalog.clauses",
+    "catalog.groups",
+    "catalog.resolve",
+    "catalog.runs",
+    "catalog.selectors",
+    "catalog.workspaces",
+    "hub.conductor",
+    "hub.connections",
+    "hub.identity",
+    "hub.lease",
+    "hub.places",
+    "hub.series",
+    "hub.shares",
+    "hub.sources",
+    "hub.standby",
+    "hub.routes.pages",
+    "hub.routes.storage",
+    "hub.routes.table",
+    "storage.classify",
+    "storage.open",
+    "storage.probe",
+    "storage.uri",
+)
+VALUES = {
+    "verb": "read",
+    "right": "",
+    "noun": "a run",
+    "_panic_text(str(error))": "7. hint: check the endpoint, the region and the keys",
+}
+
+
+def written_in(module: str) -> Iterator[tuple[bool, str]]:
+    """Yield the sentences of errors in a module, with 7 for values, and whether of a store."""
+    tree = ast.parse((SOURCE / f"{module.replace('.', '/')}.py").read_text("utf-8"))
+    constants = dict(VALUES)
+    for top in tree.body:
+        if isinstance(top, ast.Assign) and isinstance(top.value, ast.Constant):
+            constants |= {ast.unparse(each): str(top.value.value) for each in top.targets}
+    for node in ast.walk(tree):
+        of_store, given = sentences_of(node, in_storage=module.startswith("storage."))
+        for each in given:
+            if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                yield of_store, each.value
+            elif isinstance(each, ast.JoinedStr):
+                yield of_store, "".join(filled(part, constants) for part in each.values)
+
+
+def sentences_of(node: ast.AST, *, in_storage: bool) -> tuple[bool, list[ast.expr]]:
+    """Return the arguments of a call that are sentences, and whether a store says them."""
+    if isinstance(node, ast.Tuple) and len(node.elts) == 2:
+        is_error = isinstance(node.elts[0], ast.Name) and node.elts[0].id in STORE_ERRORS
+        return True, node.elts[1:] if in_storage and is_error else []
+    if not isinstance(node, ast.Call):
+        return False, []
+    name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+    if in_storage:
+        if name == "made":
+            return True, node.args[1:2]
+        return True, node.args[2:3] if name in STORE_ERRORS else []
+    if name == SourceError.__name__:
+        return True, node.args[:1]
+    if name in {"_fail", SelectorError.__name__}:
+        return False, node.args[-2:]
+    return False, node.args[:1] if name in PROBLEMS else []
+
+
+def filled(part: ast.expr, constants: Mapping[str, str]) -> str:
+    if isinstance(part, ast.FormattedValue):
+        return constants.get(ast.unparse(part.value), "7")
+    assert isinstance(part, ast.Constant)
+    return str(part.value)
+
+
+def english(chinese: str) -> list[str]:
+    """Return what is English in a text: two words in a row, except in commands and selectors."""
+    words = r"`[^`]+`|order by(?: created desc)?|\b(?:in|is|not|null|where|limit)\b"
+    return re.findall(r"[A-Za-z]{2,} [a-z]{2,}", re.sub(words, "", chinese))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_sentence_of_a_module_is_chinese(module: str) -> None:
+    found = list(written_in(module))
+    assert found
+    for of_store, sentence in found:
+        message = recognize(sentence) if of_store else recognize_problem(sentence)
+        assert isinstance(message, Message), sentence
+        assert message == sentence
+        assert not english(message.in_language("zh")), message.in_language("zh")
+
+
+def reason(problem: str, path: str = "s3://b/x", connection: str = "") -> str:
+    """Return in Chinese why a board is empty."""
+    trouble = {"path": path, "problem": problem, "place": True}
+    known = {path: connection} if connection else {}
+    found = recognize(
+        unreadable(
+            [trouble], has_data=False, on_hub=lambda _: True, launcher="k8s", connections=known
+        )
+    )
+    assert isinstance(found, Message)
+    return found.in_language("zh")
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        "Error performing PUT http://169.254.169.254/latest/api/token",
+        "no credential",
+        "No CA certificates were loaded",
+        "InvalidCertificate(UnknownIssuer)",
+        "InvalidCertificate(Expired)",
+        "status code: 404 <Code>NoSuchBucket</Code>",
+        "status code: 301 <Code>PermanentRedirect</Code><Endpoint>eu.example.com</Endpoint>",
+        "status code: 301",
+        "status code: 403",
+        "kind: Connect",
+    ],
+)
+def test_why_a_board_cannot_be_read_is_chinese(raised: str) -> None:
+    error = classify(OSError(raised), "list", "s3://b/x", "x")
+    assert isinstance(error, StoreError)
+    for connection in ("", "team"):
+        chinese = reason(error.what, connection=connection)
+        assert chinese.startswith("无法读取 s3://b/x：")
+        assert chinese.count("提示：") == 1
+        assert "hint" not in chinese
+        assert not english(chinese), chinese
+
+
+def test_commands_of_a_hint_are_the_same_in_chinese() -> None:
+    chinese = reason("the store failed")
+    assert re.findall("`([^`]+)`", chinese) == [
+        "tbhub storage test s3://b/x",
+        "tbhub storage add NAME s3://b/x",
+    ]
+
+
+@pytest.mark.parametrize(
+    "code", [each for each in TEXTS if each.startswith("system.")], ids=lambda code: code
+)
+def test_errors_of_the_system_are_chinese(code: str) -> None:
+    written = os.strerror(getattr(errno, code.partition(".")[2]))
+    assert reason(written, "/data/x").startswith(f"无法读取 /data/x：{TEXTS[code].zh}。")
+
+
+def test_an_address_of_an_unknown_kind_is_said_in_chinese() -> None:
+    with pytest.raises(StoreError) as caught:
+        parse_uri("http://example.com/x")
+    for written in (str(caught.value), f"failed to start: {caught.value}"):
+        found = recognize(written)
+        assert isinstance(found, Message)
+        assert "无法打开 http://…：未知的协议；可用 " in found.in_language("zh")
+        assert not english(found.in_language("zh"))
+    assert isinstance(recognize_problem(str(caught.value)), Message)
+
+
+def test_the_start_of_a_killed_board_is_refused_in_chinese() -> None:
+    life = Life(state=State.TERMINATED, reason=Reason.USER_KILLED, message="It was killed by ada.")
+    with pytest.raises(Problem) as caught:
+        handle(life, Start(), 0.0)
+    token = language.set("zh")
+    try:
+        assert problem_text(caught.value) == (
+            "看板已永久结束（USER_KILLED）：被 ada 终止。请用相同的运行新建一个看板。"
+        )
+    finally:
+        language.reset(token)
+
+
+def test_a_storage_test_without_a_region_does_not_blame_the_credentials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [each for each in os.environ if each.startswith(("OSS_", "ALIBABA"))]:
+        monkeypatch.delenv(name)
+    keys = {"access_key_id": "x", "secret_access_key": "y"}
+    (bad,) = [each for each in probe("oss://bucket/x", keys) if each.good is False]
+    token = language.set("zh")
+    try:
+        assert translate_finding(bad.check, bad.good, bad.text) == (
+            "请提供 region 或 endpoint，或设置 OSS_REGION，"
+            "或写作 oss://bucket.oss-REGION.aliyuncs.com/…"
+        )
+        assert translate_finding(bad.check, False, "something new") == (
+            "凭据或设置不可用：something new"
+        )
+    finally:
+        language.reset(token)
+
+
+def test_permissions_are_joined_in_chinese() -> None:
+    needed = permission("s3", "write")
+    found = recognize(
+        f"no permission to write there (403); needs {needed}; runs need this, boards do not"
+    )
+    assert isinstance(found, Message)
+    assert found.in_language("zh") == (
+        "没有写入权限（403）；需要 s3:PutObject 和 s3:AbortMultipartUpload；"
+        "运行需要此权限，看板不需要"
+    )
 
 
 def test_other_text_stays_as_it_is() -> None:

@@ -79,11 +79,14 @@ def _recognize(written: str, kind: Literal["log", "problem"]) -> str:
         found = pattern.fullmatch(written)
         if found is not None:
             values = found.groupdict().items()
-            return Message(
-                code,
-                {name: v if name in _VERBATIM else _recognize(v, kind) for name, v in values},
-            )
+            return Message(code, {name: _recognize_value(name, v, kind) for name, v in values})
     return written
+
+
+def _recognize_value(name: str, written: str, kind: Literal["log", "problem"]) -> str:
+    if name in _VERBATIM:
+        return written
+    return _recognize(written, "log" if name == "why" else kind)
 
 
 @cache
@@ -107,7 +110,8 @@ _VALUES = {
     "hint": "(?:hint: |An experiment |A run ).+",
     "answer": r"\d{3}(?: \w+)?",
 }
-_VERBATIM = frozenset({"name", "selector", "value", "answer"})  # never translated
+# Never translated.
+_VERBATIM = frozenset({"name", "selector", "value", "second", "where", "answer"})
 
 _PROBLEMS = {
     # --- by the code of a problem, where it has no text of its own
@@ -330,7 +334,18 @@ _PAGES = {
     "reason.START_FAILED": Text("It could not be started.", "无法启动。"),
 }
 
+# What a store failed to do: in logs, as the reason why a board failed, and as a problem.
+_STORE_ERRORS = {
+    "store.open": Text("cannot open {where}: {why}", "无法打开 {where}：{why}"),
+    "store.list": Text("cannot list {where}: {why}", "无法列举 {where}：{why}"),
+    "store.read": Text("cannot read {where}: {why}", "无法读取 {where}：{why}"),
+    "store.write": Text("cannot write {where}: {why}", "无法写入 {where}：{why}"),
+    "store.delete": Text("cannot delete {where}: {why}", "无法删除 {where}：{why}"),
+    "store.store": Text("cannot store {where}: {why}", "无法存储 {where}：{why}"),
+}
+
 _RECOGNIZED = {
+    **_STORE_ERRORS,
     # --- the log of a board, and why it ended
     "log.again": Text("starting again", "重新启动"),
     "log.placed": Text("was placed on host {host}", "已分配到主机 {host}"),
@@ -345,6 +360,30 @@ _RECOGNIZED = {
     "log.terminated": Text("terminated: {why}", "已结束：{why}"),
     "log.failed": Text("failed: {why}", "失败：{why}"),
     "log.start_failed": Text("failed to start: {why}", "启动失败：{why}"),
+    "log.hub_failed": Text(
+        "the hub made a mistake; see its log", "hub 内部出错；请查看 hub 的日志"
+    ),
+    "log.not_made": Text("the board cannot be made: {why}", "无法创建看板：{why}"),
+    "log.path": Text("{where}: a path begins with /", "{where}：路径以 / 开头"),
+    "log.file_uri": Text(
+        "{where}: write file:///path, with three slashes",
+        "{where}：请写作 file:///path（三个斜杠）",
+    ),
+    "log.no_tensorboard": Text(
+        "TensorBoard cannot be imported where the board is served: {value}. hint: install it there"
+        " again: {second}",
+        "提供看板服务的机器无法导入 TensorBoard：{value}。提示：请在该处重新安装：{second}",
+    ),
+    "log.tensorboard_answers": Text(
+        "TensorBoard answers {where} with {answer}: {value}",
+        "TensorBoard 对 {where} 的应答是 {answer}：{value}",
+    ),
+    "log.host_silent": Text("host {host} does not answer: {why}", "主机 {host} 没有响应：{why}"),
+    "log.host_answered": Text("host {host} answered {answer}", "主机 {host} 的应答是 {answer}"),
+    "log.host_unregistered": Text("host {host} has not registered", "主机 {host} 尚未注册"),
+    "log.host_garbled": Text(
+        "host {host} sends what cannot be understood", "无法理解主机 {host} 的应答"
+    ),
     "log.unchanged": Text("cannot be changed: {why}", "无法更改：{why}"),
     "log.queued": Text("{what}; waiting for a host", "{what}；等待主机"),
     "log.added": Text("{what} added", "已添加 {what}"),
@@ -494,34 +533,36 @@ _RECOGNIZED = {
         "Waiting for {path} and {n} more, which does not exist where the board is served.",
         "等待 {path} 及另外 {n} 处：它们在提供看板服务的机器上不存在。",
     ),
+    "wait.answer": Text("Waiting for the first answer of {path}.", "等待 {path} 的首次应答。"),
+    "wait.kept": Text("{why}; what was read before stays shown", "{why}；此前读取的内容仍会显示"),
     "wait.unreadable": Text(
         "{path} cannot be read: {why}. hint: the user that the board is served as needs the right"
         " to read it",
-        "无法读取 {path}：{why}。提供看板服务的用户需要读取权限",
+        "无法读取 {path}：{why}。提示：提供看板服务的用户需要读取权限",
     ),
     "wait.unreadable_as_said": Text("{path} cannot be read: {why}.", "无法读取 {path}：{why}。"),
     "wait.unreadable_bucket": Text(
         "{path} cannot be read: {why}. hint: check the name of the bucket, or create it",
-        "无法读取 {path}：{why}。请检查存储桶的名称，或创建该存储桶",
+        "无法读取 {path}：{why}。提示：请检查存储桶的名称，或创建该存储桶",
     ),
     "wait.unreadable_store": Text(
         "{path} cannot be read: {why}. hint: `tbhub storage test {tested}` tells more;"
         " `tbhub storage add NAME {added}` gives the hub credentials for it",
-        "无法读取 {path}：{why}。`tbhub storage test {tested}` 可查看详情；"
-        "`tbhub storage add 名称 {added}` 可为 hub 添加凭据",
+        "无法读取 {path}：{why}。提示：`tbhub storage test {tested}` 可查看详情；"
+        "`tbhub storage add NAME {added}` 可为 hub 添加凭据",
     ),
     "wait.unreadable_connection": Text(
         "{path} cannot be read: {why}. hint: `tbhub storage test {name} --for boards` tests the"
         " connection that is used; `tbhub storage add NAME {added}` gives the hub other credentials"
         " for it",
-        "无法读取 {path}：{why}。`tbhub storage test {name} --for boards` 可测试所用的连接；"
-        "`tbhub storage add 名称 {added}` 可为 hub 添加其他凭据",
+        "无法读取 {path}：{why}。提示：`tbhub storage test {name} --for boards` 可测试所用的连接；"
+        "`tbhub storage add NAME {added}` 可为 hub 添加其他凭据",
     ),
     "wait.not_mounted": Text(
         "{path} exists on the hub's machine but not where the board is served. hint: mount it for"
         " hosts of the launcher {launcher}, see docs/launchers.md",
         "{path} 在 hub 的机器上存在，但在提供看板服务的机器上不存在。"
-        "请为启动器 {launcher} 的主机挂载它，见 docs/launchers.md",
+        "提示：请为启动器 {launcher} 的主机挂载它，见 docs/launchers.md",
     ),
     "wait.host": Text("host {host}: {what}", "主机 {host}：{what}"),
     "wait.no_host": Text("no host could be started: {why}", "无法启动主机：{why}"),
@@ -597,6 +638,9 @@ _RECOGNIZED = {
     "storage.not_known": Text("not known", "未知"),
     "storage.answered": Text("{why} ({answer})", "{why}（{answer}）"),
     "storage.needs": Text("{why}; needs {value}", "{why}；需要 {value}"),
+    "storage.needs_both": Text(
+        "{why}; needs {value} and {second}", "{why}；需要 {value} 和 {second}"
+    ),
     "storage.only_runs": Text(
         "{why}; runs need this, boards do not", "{why}；运行需要此权限，看板不需要"
     ),
@@ -643,10 +687,115 @@ _RECOGNIZED = {
         "the bucket is in another region: it is in {value}; set the region",
         "存储桶在其他区域：{value}；请设置 region",
     ),
+    "storage.gave_up": Text("the store gave up waiting", "存储等待超时"),
+    "storage.broke_off": Text("the answer broke off", "应答中断"),
+    "storage.connection_broke": Text("the connection broke", "连接中断"),
+    "storage.not_implemented": Text("the store does not know how", "存储不支持此操作"),
+    "storage.failed": Text("the store failed", "存储出错"),
+    "storage.library_failed": Text(
+        "the storage library failed: {value}. hint: check the endpoint, the region and the keys",
+        "存储客户端出错：{value}。提示：请检查 endpoint、region 和密钥",
+    ),
+    "storage.written_by_other": Text("it has been written to by someone else", "已被他人写入"),
+    "storage.bad_name": Text("the store cannot hold this name", "存储不支持此名称"),
+    "storage.no_identity": Text(
+        "no credentials, and this machine has no identity: {why}",
+        "没有凭据，且本机没有云身份：{why}",
+    ),
+    "storage.unusable": Text("the credentials cannot be used: {why}", "凭据无法使用：{why}"),
+    "storage.setup": Text(
+        "set the environment variables in docs/storage.md where this runs, or have the hub keep"
+        " the logs and give no storage; what the hub itself reads has credentials by"
+        " `tbhub storage add`",
+        "请在运行处设置 docs/storage.md 中的环境变量，或不指定存储、由 hub 保存日志；"
+        "hub 自己读取的内容用 `tbhub storage add` 添加凭据",
+    ),
+    "storage.no_authorities": Text(
+        "no CA certificates are installed here to check the store's certificate with. hint: install"
+        " the package ca-certificates (in the image, if this is a container), or set SSL_CERT_FILE"
+        " to a file of CA certificates",
+        "此处未安装用于验证存储证书的 CA 证书。提示：请安装 ca-certificates 软件包"
+        "（若为容器，请装在镜像中），或将 SSL_CERT_FILE 设为 CA 证书文件",
+    ),
+    "storage.unknown_authority": Text(
+        "the store's certificate was issued by an authority that is not trusted here. hint: set"
+        " SSL_CERT_FILE to a file with that authority's certificate",
+        "存储的证书由此处不信任的机构签发。提示：请将 SSL_CERT_FILE 设为含该机构证书的文件",
+    ),
+    "storage.bad_certificate": Text(
+        "the store's certificate is not valid: {value}", "存储的证书无效：{value}"
+    ),
+    "storage.replaces": Text(
+        "the store replaces an object where it was told to create one, so that writers of one run"
+        " could overwrite each other",
+        "要求仅新建时存储仍会覆盖对象，同一运行的多个写入者可能互相覆盖",
+    ),
+    # --- settings and names that cannot be right
+    "storage.unknown_setting": Text("a setting that this store does not know", "此存储没有该设置"),
+    "storage.unknown_settings": Text(
+        "unknown settings {value}; there are {second}", "未知的设置 {value}；可用：{second}"
+    ),
+    "storage.oss_region": Text(
+        "give a region or an endpoint, or set OSS_REGION, or write {value}",
+        "请提供 region 或 endpoint，或设置 OSS_REGION，或写作 {value}",
+    ),
+    "storage.oss_keys": Text(
+        "no credentials; give them, or set OSS_ACCESS_KEY_ID and _SECRET",
+        "没有凭据；请提供凭据，或设置 OSS_ACCESS_KEY_ID 和 OSS_ACCESS_KEY_SECRET",
+    ),
+    "storage.az_account": Text(
+        "no account; write {value}, or set AZURE_STORAGE_ACCOUNT_NAME",
+        "缺少账户；请写作 {value}，或设置 AZURE_STORAGE_ACCOUNT_NAME",
+    ),
+    "storage.no_hub": Text(
+        "no hub is known: say where it is with `tbhub login URL` or TBHUB_URL, or start one on this"
+        " machine with `tbhub up`",
+        "没有已知的 hub：请用 `tbhub login URL` 或 TBHUB_URL 指定，或用 `tbhub up` 在本机启动",
+    ),
+    "storage.attempt": Text(
+        "attempt, or TBHUB_ATTEMPT, is a number", "attempt 或 TBHUB_ATTEMPT 应为数"
+    ),
+    "storage.unknown_scheme": Text(
+        "unknown scheme; known are {value} and paths", "未知的协议；可用 {value} 和路径"
+    ),
+    "storage.file_uri": Text(
+        "a file URI has three slashes: {value}", "文件 URI 有三个斜杠：{value}"
+    ),
+    "storage.no_path": Text("not a path", "不是路径"),
+    "storage.follows_run": Text(
+        "what follows must be runs/ and a run's number", "其后应为 runs/ 和运行的编号"
+    ),
+    "storage.follows": Text("what follows must be {value}", "其后应为 {value}"),
+    "storage.no_account_name": Text("not the name of an account", "不是账户名称"),
+    "storage.bucket_character": Text(
+        "names in a bucket cannot hold {value}", "存储桶中的名称不能含有 {value}"
+    ),
+    "storage.zero_byte": Text("file names cannot hold a zero byte", "文件名不能含有零字节"),
+    "storage.name_part": Text(
+        "a name cannot have {value} between its slashes", "名称的斜杠之间不能是 {value}"
+    ),
+    # --- this machine's files
+    "storage.no_file": Text("there is no such file", "没有此文件"),
+    "storage.is_no_file": Text("it is not a file", "不是文件"),
+    "storage.long_name": Text(
+        "the name is too long for this file system", "名称超出文件系统的长度限制"
+    ),
+    "storage.broken_link": Text("a link that leads nowhere", "链接的目标不存在"),
+    "system.EACCES": Text("Permission denied", "权限不足"),
+    "system.EPERM": Text("Operation not permitted", "不允许此操作"),
+    "system.ENOENT": Text("No such file or directory", "没有此文件或目录"),
+    "system.ENOTDIR": Text("Not a directory", "不是目录"),
+    "system.EIO": Text("Input/output error", "输入/输出错误"),
+    "system.ESTALE": Text("Stale file handle", "文件句柄已失效"),
+    "system.ELOOP": Text("Too many levels of symbolic links", "符号链接层数过多"),
+    "system.EMFILE": Text("Too many open files", "打开的文件过多"),
+    "system.ENOTCONN": Text("Transport endpoint is not connected", "文件系统未连接"),
+    "system.ENOSPC": Text("No space left on device", "磁盘空间不足"),
 }
 
 # Problems that the catalog, the registry of boards and the parser of selectors report.
 _RECOGNIZED_PROBLEMS = {
+    **_STORE_ERRORS,
     # --- what is not there
     "missing.things": Text("There is no {things}.", "没有{things}。"),
     "missing.things_more": Text(
@@ -663,8 +812,30 @@ _RECOGNIZED_PROBLEMS = {
     "missing.a_home": Text("workspace or directory {name}", "工作区或目录 {name}"),
     "missing.a_logdir": Text("logdir {name}", "日志目录 {name}"),
     "missing.a_connection": Text("storage connection {name}", "存储连接 {name}"),
+    "missing.connection_list": Text(
+        "There is no storage connection {name}; `tbhub storage` lists them.",
+        "没有存储连接 {name}；`tbhub storage` 可列出所有连接。",
+    ),
+    "missing.a_user": Text("user {name}", "用户 {name}"),
+    "missing.a_host": Text("host {name}", "主机 {name}"),
+    "missing.a_directory": Text(
+        "There is no directory {where} on the hub's machine.", "hub 的机器上没有目录 {where}。"
+    ),
+    "missing.such_a_workspace": Text("There is no such workspace.", "没有此工作区。"),
+    "missing.such_a_job": Text("There is no such job.", "没有此作业。"),
     "missing.such_board": Text("no such board", "没有此看板。"),
     "missing.such_workspace": Text("no such workspace", "没有此工作区。"),
+    "missing.such_run": Text("no such run", "没有此运行。"),
+    "missing.such_connection": Text("no such storage connection", "没有此存储连接。"),
+    "missing.no_run": Text("no run {name}", "没有运行 {name}。"),
+    "missing.no_experiment": Text("no experiment {name}", "没有实验 {name}。"),
+    "missing.nothing_at": Text(
+        "There is nothing at {where}, or nothing you may see.", "{where} 没有内容，或你无权查看。"
+    ),
+    "missing.share": Text("this board has no share link {value}", "此看板没有分享链接 {value}。"),
+    "missing.member": Text(
+        "{name} is not a member of the workspace {value}.", "{name} 不是工作区 {value} 的成员。"
+    ),
     "missing.deleted_board": Text("The board was deleted.", "看板已被删除。"),
     "missing.log": Text("this run has no console log", "此运行没有控制台日志。"),
     "missing.matches": Text(
@@ -693,8 +864,15 @@ _RECOGNIZED_PROBLEMS = {
         "{name} 对应 {n} 个目录：{matches}。{advice}。",
     ),
     "several.terms": Text(
-        "{name} is the name of {what}, and also a list of {n} terms. hint: write {value}.",
-        "{name} 是 {what} 的名称，也是 {n} 项的列表。请写 {value}。",
+        "{name} is the name of a run, {matches}, and also a list of {n} terms. hint: write {value},"
+        " or {second}.",
+        "{name} 是运行 {matches} 的名称，也是 {n} 项的列表。请写 {value}，或 {second}。",
+    ),
+    "several.runs_or_terms": Text(
+        "{name} is the name of {runs} runs, {matches}, and also a list of {n} terms. hint: write"
+        " {value}, or {second}.",
+        "{name} 是 {runs} 个运行的名称（{matches}），也是 {n} 项的列表。"
+        "请写 {value}，或 {second}。",
     ),
     "several.path_or_number": Text(
         "write more of the path, or a number: {value}", "请写出更多路径，或使用编号：{value}"
@@ -718,7 +896,171 @@ _RECOGNIZED_PROBLEMS = {
         "或逐个写出范围内的运行。",
     ),
     "several.more": Text("{value} and {n} more", "{value} 等（另有 {n} 个）"),
+    # --- boards
+    "board.ended": Text(
+        "The board has ended for good ({value}): {why} Create another one with the same runs.",
+        "看板已永久结束（{value}）：{why}请用相同的运行新建一个看板。",
+    ),
+    "board.is": Text("The board is {value}: {why}", "看板的状态是 {value}：{why}"),
+    "board.starting": Text(
+        "The board is still being started. Try again.", "看板仍在启动中。请重试。"
+    ),
+    "board.changes": Text(
+        "What the board is to show changes too quickly. Try again.",
+        "看板要显示的内容变化过快。请重试。",
+    ),
+    "board.no_end": Text("The board has no end that could be put off.", "看板没有可以延长的时限。"),
+    "board.launcher": Text(
+        "This hub serves boards by the launcher {name}, not by {value}; one that does is started"
+        " with --launcher {second}.",
+        "此 hub 的看板由启动器 {name} 提供，而不是 {value}；请用 --launcher {second} 启动 hub。",
+    ),
+    "board.nothing": Text(
+        "Nothing to show: give a selector, experiments, runs or places.",
+        "没有要显示的内容：请提供选择器、实验、运行或位置。",
+    ),
+    "board.whole_path": Text(
+        "{where}: the hub needs the whole path, beginning with /.",
+        "{where}：hub 需要以 / 开头的完整路径。",
+    ),
+    "board.silent": Text(
+        "the process that serves this board does not answer", "为此看板提供服务的进程没有响应。"
+    ),
+    # --- storage connections
+    "connection.exists": Text(
+        "There is a storage connection {name} already; remove it first.",
+        "已有存储连接 {name}；请先删除它。",
+    ),
+    "connection.only_buckets": Text(
+        "{where}: only buckets have connections, {value} and the like",
+        "{where}：只有存储桶可以有连接，例如 {value}",
+    ),
+    "connection.own_keys": Text(
+        "without keys the hub's own would be used, which is for its admins",
+        "不提供密钥就会使用 hub 自己的凭据，只有 hub 的管理员可以这样做。",
+    ),
+    "connection.address": Text(
+        "which address the hub asks is for its admins to say",
+        "只有 hub 的管理员可以指定 hub 访问的地址。",
+    ),
+    "connection.service_account": Text(
+        "service_account is a file here; give its text as service_account_key",
+        "service_account 在此处是文件；请用 service_account_key 提供其内容。",
+    ),
+    "connection.setting": Text(
+        "{name}:// has no setting {value}; there are {second}",
+        "{name}:// 没有设置 {value}；可用：{second}",
+    ),
+    # --- runs, workspaces and logdirs
+    "run.name_taken": Text(
+        "Another run is called {name}; choose another name.",
+        "已有运行名为 {name}；请换一个名称。",
+    ),
+    "run.which_to_delete": Text(
+        "name the runs to delete; all of them are `all`",
+        "请指明要删除的运行；`all` 表示所有运行。",
+    ),
+    "run.which_to_change": Text(
+        "name the runs to change, by ids or by q; all of them are `all`",
+        "请用 ids 或 q 指明要更改的运行；`all` 表示所有运行。",
+    ),
+    "run.no_reader": Text("no process that reads runs: {why}", "没有读取运行的进程：{why}"),
+    "run.reader_silent": Text(
+        "the process that reads runs does not answer", "读取运行的进程没有响应。"
+    ),
+    "workspace.exists": Text("There is a workspace {name} already.", "已有工作区 {name}。"),
+    "workspace.default": Text(
+        "The workspace default is always there and cannot be deleted.",
+        "工作区 default 始终存在，不能删除。",
+    ),
+    "logdir.watched": Text(
+        "{where} is being watched in the workspace {name} already.",
+        "工作区 {name} 已在监视 {where}。",
+    ),
+    "logdir.no_directory": Text(
+        "{where} is not a directory of this machine.", "{where} 不是本机的目录。"
+    ),
+    "logdir.hubs_own": Text(
+        "{where}: what a hub keeps is known to it already.", "{where}：hub 已知道自己保存的内容。"
+    ),
+    "logdir.no_text": Text(
+        "{where} is not UTF-8; its runs could not be named.",
+        "{where} 不是 UTF-8；无法为其中的运行命名。",
+    ),
+    "logdir.large": Text(
+        "{where} is large: {n} directories and more; name a directory of runs, or watch it",
+        "{where} 很大：超过 {n} 个目录；请指定含有运行的目录，或监视它。",
+    ),
+    # --- logging in, and requests
+    "login.link_used": Text(
+        "this login link was used already or has expired", "此登录链接已使用或已过期。"
+    ),
+    "login.form": Text(
+        "a form is expected, as the login page sends it", "请求应为登录页面发送的表单。"
+    ),
+    "login.long": Text("a login is shorter than this", "登录请求过长。"),
+    "login.admin_scope": Text(
+        "a token with scope admin is of use to admins only", "权限为 admin 的令牌只供管理员使用。"
+    ),
+    "login.local_only": Text(
+        "without authentication the hub answers to this machine's names only",
+        "未启用身份验证时，hub 只响应以本机名称访问的请求。",
+    ),
+    "oidc.other_provider": Text(
+        "another provider has answered; try again", "应答来自另一个身份提供方；请重试。"
+    ),
+    "oidc.unavailable": Text("the provider cannot sign anybody in now", "身份提供方目前无法登录。"),
+    "oidc.other_program": Text(
+        "the provider's answer is for another program", "身份提供方的应答是给另一个程序的。"
+    ),
+    "oidc.other_sign_in": Text(
+        "the provider's answer is to another sign-in; try again",
+        "身份提供方的应答属于另一次登录；请重试。",
+    ),
+    "oidc.long_name": Text(
+        "the provider's name for this person is too long", "身份提供方给出的用户名过长。"
+    ),
+    "oidc.no_json": Text(
+        "the provider at {where} answers what is no JSON", "身份提供方 {where} 的应答不是 JSON。"
+    ),
+    "oidc.issuer": Text(
+        "the provider calls itself {value}; set oidc_issuer to that",
+        "身份提供方自称 {value}；请将 oidc_issuer 设为该值。",
+    ),
+    "request.failed": Text(
+        "something went wrong in the hub; its log says what", "hub 内部出错；详情见 hub 的日志。"
+    ),
+    "request.database": Text("the database does not answer: {why}", "数据库没有响应：{why}"),
+    "request.no_leader": Text(
+        "no hub leads just now; another will in a second", "目前没有主 hub；稍后会有另一个接替。"
+    ),
+    "request.base": Text("the hub is below {where}", "hub 位于 {where} 之下。"),
+    "request.large": Text("a request may have {n} MB", "请求最大为 {n} MB。"),
+    # --- groups of runs
+    "group.fields": Text(
+        "group by one to {n} fields, as in {value}", "可按 1 至 {n} 个字段分组，例如 {value}。"
+    ),
+    "group.order": Text(
+        "groups are not ordered by {value}; there are {second}",
+        "分组不能按 {value} 排序；可用：{second}",
+    ),
+    "group.by": Text(
+        "runs are not grouped by {value}; take a column that some share",
+        "运行不能按 {value} 分组；请选多个运行共有的列。",
+    ),
+    "group.number": Text(
+        "{value} is no number; columns of groups are put together",
+        "{value} 不是数；分组的列由数汇总而成。",
+    ),
     # --- selectors
+    "selector.patterns": Text(
+        "The selector has {n} ranges, wildcards and paths; at most {value} are allowed.",
+        "选择器有 {n} 个范围、通配符和路径；最多允许 {value} 个。",
+    ),
+    "selector.range_names": Text(
+        "The selector's ranges have {n} names; at most {value} are allowed.",
+        "选择器的范围有 {n} 个名称；最多允许 {value} 个。",
+    ),
     "selector.wrong": Text(
         "selector {selector}, column {column}: {what}; {advice}",
         "选择器 {selector}，第 {column} 列：{what}；{advice}",
@@ -789,13 +1131,77 @@ _RECOGNIZED_PROBLEMS = {
     "selector.limit": Text("limit needs a number", "limit 之后需要数"),
     "selector.example": Text("write for example {value}", "例如 {value}"),
     "selector.or": Text("write {value}", "请写 {value}"),
+    "selector.either": Text("write {value} or {second}", "请写 {value} 或 {second}"),
     "selector.use": Text("use {value}", "请用 {value}"),
+    "selector.use_lists": Text("use in (…) for lists", "列表请用 in (…)"),
+    "selector.use_both": Text("use < and >", "请用 < 和 >"),
+    "selector.use_either": Text("use < or >", "请用 < 或 >"),
+    "selector.use_equal": Text("use = or !=", "请用 = 或 !="),
+    "selector.null_or_not": Text("write is null or is not null", "请写 is null 或 is not null"),
+    "selector.unequal_or_not": Text("write != or not", "请写 != 或 not"),
+    "selector.name_kind": Text(
+        'write {value} or {second}:"a name"', '请写 {value} 或 {second}:"名称"'
+    ),
+    "selector.durations": Text("write 90s, 5m, 2h or 3d", "例如 90s、5m、2h 或 3d"),
+    "selector.limit_example": Text(
+        'write for example limit 10; a run is "limit"',
+        '例如 limit 10；名为 limit 的运行写作 "limit"',
+    ),
+    "selector.no_comma": Text("a comma is missing", "缺少逗号"),
+    "selector.comma_between": Text("put one between two fields", "请在两个字段之间写逗号"),
+    "selector.by_tag": Text("runs cannot be ordered by tag", "运行不能按 tag 排序"),
+    "selector.many_tags": Text("a run may have many tags", "一个运行可以有多个标签"),
+    "selector.deep": Text("the condition is nested too deeply", "条件嵌套过深"),
+    "selector.fewer_brackets": Text("write it with fewer brackets", "请减少括号"),
+    "selector.too_many_fields": Text("there are too many fields", "字段过多"),
+    "selector.too_many_orders": Text("there are too many fields to order by", "排序的字段过多"),
+    "selector.allowed": Text("{n} are allowed", "最多允许 {n} 个"),
+    "selector.comparisons": Text("there are more than {n} comparisons", "比较超过 {n} 个"),
+    "selector.no_order": Text("{value} is not more or less than another", "{value} 不能比较大小"),
+    "selector.not_so": Text(
+        "{value} cannot be compared so with {second}", "{value} 与 {second} 不能这样比较"
+    ),
+    "selector.age": Text("an age goes with < <= > >=", "时长请用 < <= > >= 比较"),
+    "selector.age_no_time": Text("an age is no single time", "时长不是单个时间"),
+    "selector.null_order": Text("nothing is more or less than null", "null 不能比较大小"),
+    "selector.list_times": Text("the list has more than {n} times", "列表超过 {n} 个时间"),
+    "selector.list_values": Text("the list has more than {n} values", "列表超过 {n} 个值"),
+    "selector.archived": Text("archived is true or false", "archived 是 true 或 false"),
+    "selector.exclamation": Text("a ! stands alone", "单独的 !"),
+    "selector.large": Text("no number is that large", "数过大"),
+    "selector.quote_number": Text("quote text that looks like one", "看起来像数的文本要加引号"),
+    "selector.quote_number_name": Text("quote a name that is one", "是数的名称要加引号"),
+    "selector.no_character": Text("this character is not text", "此字符不是文本"),
+    "selector.leave_out": Text("leave it out", "请去掉它"),
+    "selector.quote_within": Text("quotes begin within a name", "引号从名称中间开始"),
+    "selector.quote_part": Text("quotes begin or end within a name", "引号从名称中间开始或结束"),
+    "selector.quote_all": Text("put them around all of it", "请给整个名称加引号"),
+    "selector.no_workspace": Text("{value}/ is no workspace", "{value}/ 不是工作区"),
+    "selector.quote_path": Text(
+        'write ws1/"my run", or quote all of a path', '请写 ws1/"运行名"，或给整个路径加引号'
+    ),
+    "selector.wildcard_path": Text(
+        "wildcards stand in names of runs, not in paths", "通配符只能用于运行的名称，不能用于路径"
+    ),
+    "selector.quote_star": Text("quote a path that has a *", "含 * 的路径要加引号"),
+    "selector.range_reversed": Text(
+        "the range ends before it begins: {value} is less than {second}",
+        "范围的终点在起点之前：{value} 小于 {second}",
+    ),
+    "selector.range_wide": Text("the range is wider than {n} names", "范围超过 {n} 个名称"),
+    "selector.range_zeros": Text(
+        "the ends of the range differ in leading zeros", "范围两端的前导零不一致"
+    ),
+    "selector.template": Text(
+        "template {selector}, column {column}: {value}",
+        "名称模板 {selector}，第 {column} 列：{value}",
+    ),
 }
 
 # What failed in the test of a storage connection; the reason is the store's own.
 _FAILED_CHECKS = {
     "check.reach": Text("{why}", "无法连通存储：{why}"),
-    "check.credentials": Text("{why}", "凭据未被接受：{why}"),
+    "check.credentials": Text("{why}", "凭据或设置不可用：{why}"),
     "check.bucket": Text("{why}", "存储桶不可用：{why}"),
     "check.region": Text("{why}", "区域不正确：{why}"),
     "check.clock": Text("{why}", "时钟偏差过大：{why}"),

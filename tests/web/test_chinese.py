@@ -91,6 +91,47 @@ def test_a_storage_test_is_chinese(hub: HubProcess) -> None:
     assert texts["read"] == "因上述问题未测试"
 
 
+def test_a_storage_test_without_a_region_is_chinese(hub: HubProcess) -> None:
+    settings = {"access_key_id": "x", "secret_access_key": "y"}
+    new = {"name": "nowhere", "uri": "oss://bucket/x", "settings": settings}
+    hub.json("POST", "/api/v1/storage", json=new)
+    headers = {"cookie": "tbhub-language=zh"}
+    found = hub.ask("POST", "/api/v1/storage/nowhere/test", headers=headers).json()["findings"]
+    texts = [each["text"] for each in found if each["good"] is False]
+    assert [text.partition("，")[0] for text in texts] == ["请提供 region 或 endpoint"]
+    again = hub.ask("POST", "/api/v1/storage", json=new, headers=headers)
+    assert again.status_code == 409
+    assert again.json()["error"]["message"] == "已有存储连接 nowhere；请先删除它。"
+
+
+def test_boards_that_cannot_be_are_refused_in_chinese(hub: HubProcess) -> None:
+    headers = {"cookie": "tbhub-language=zh"}
+    refused = hub.ask("POST", "/api/v1/boards", json={}, headers=headers)
+    assert refused.status_code == 422
+    assert refused.json()["error"]["message"] == (
+        "没有要显示的内容：请提供选择器、实验、运行或位置。"
+    )
+    board = hub.create_board(runs="all", name="看板二")
+    path = f"/api/v1/boards/{board['id']}"
+    hub.json("POST", f"{path}/kill")
+    refused = hub.ask("POST", f"{path}/start", headers=headers)
+    assert refused.status_code == 409
+    assert refused.json()["error"]["message"].startswith("看板已永久结束（USER_KILLED）：被 ")
+    assert english(refused.json()["error"]["message"].replace("root", "")) == ["USER", "KILLED"]
+
+
+def test_a_board_of_an_unknown_scheme_fails_in_chinese(hub: HubProcess) -> None:
+    new = {"uris": ["http://example.com/x"], "name": "看板三"}
+    board = hub.json("POST", "/api/v1/boards", json=new)
+    hub.wait_for(str(board["id"]), "FAILED")
+    headers = {"cookie": "tbhub-language=zh"}
+    path = f"/api/v1/boards/{board['id']}"
+    message = hub.ask("GET", path, headers=headers).json()["message"]
+    assert message.startswith("无法打开 http://…：未知的协议；")
+    lines = hub.ask("GET", f"{path}/logs", headers=headers).json()["lines"]
+    assert any(line["text"].startswith("启动失败：无法打开 http://…：") for line in lines)
+
+
 def test_a_choice_on_the_page_counts_for_the_hubs_own_pages(hub: HubProcess, page: Any) -> None:
     page.goto(f"{hub.url}/?token={hub.token}")
     page.get_by_role("heading", name="运行").wait_for()

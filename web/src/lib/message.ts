@@ -10,17 +10,20 @@ export interface Message {
   hint: Part[];
 }
 
+// Where a hint begins, in the languages of the hub.
+const HINT = /(?:^|\s)hint: |(?:^|(?<=。))提示：/;
+const PATH = /(?:[a-z0-9]+:\/)?(?:\/[^\s/:：，,;]+)+\/([^\s/:：，,;]+)/gi;
+
 export function parseMessage(text: string): Message {
-  const at = text.search(/(?:^|\s)hint: /);
-  if (at < 0) return { what: parts(text), hint: [] };
-  return { what: parts(text.slice(0, at)), hint: parts(text.slice(at).trim().slice("hint: ".length)) };
+  const found = HINT.exec(text);
+  if (found === null) return { what: parts(text), hint: [] };
+  return { what: parts(text.slice(0, found.index)), hint: parts(text.slice(found.index + found[0].length)) };
 }
 
-/// A message where there is little room: without its hint, and of paths only the ends.
+/// A message where there is little room: without its hint, and of paths only the ends, but commands whole.
 export function brief(text: string): string {
   const { what } = parseMessage(text);
-  const said = what.map((part) => part.text).join("");
-  return said.replace(/(?:[a-z0-9]+:\/)?(?:\/[^\s/:：，,;]+)+\/([^\s/:：，,;]+)/gi, "…/$1");
+  return what.map((part) => (part.isCode ? part.text : part.text.replace(PATH, "…/$1"))).join("");
 }
 
 function parts(text: string): Part[] {
