@@ -261,3 +261,18 @@ def test_rates(text: str, rate: float | None) -> None:
 def test_rates_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match="20MB/s"):
         parse_rate(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("model.pt", False),
+        ("checkpoint-1/.metadata", False),  # of torch.distributed.checkpoint
+        ("checkpoint-1/.metadata.tmp", True),
+        (".cache/.metadata", True),
+        (".hidden", True),
+        ("checkpoint-1/tmp~/a", True),
+    ],
+)
+def test_unfinished_files_are_known_by_their_names(path: str, expected: bool) -> None:
+    assert plan.is_unfinished(path) is expected

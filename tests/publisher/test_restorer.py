@@ -41,9 +41,14 @@ class Machine:
         file.write_bytes(data)
         return file
 
+    def publisher(self) -> Publisher:
+        return Publisher(
+            self.directory, self.store, self.prefix, state=self.state, with_manifest=True
+        )
+
     def publish(self) -> int:
         """Publish everything; how many bytes that took."""
-        publisher = Publisher(self.directory, self.store, self.prefix, state=self.state)
+        publisher = self.publisher()
         left = publisher.close(60)
         assert not left.files, left
         return publisher.progress.sent
@@ -323,7 +328,63 @@ def test_the_newest_checkpoint_comes_first_and_its_files_together() -> None:
 def test_checkpoints_of_which_files_are_missing(
     files: dict[str, float], incomplete: set[str]
 ) -> None:
-    assert incomplete_checkpoints(files) == incomplete
+    assert incomplete_checkpoints(files, {}) == incomplete
+
+
+def test_a_checkpoint_with_the_highest_number_is_judged_though_another_is_newer() -> None:
+    """The last file of checkpoint-40 was stored after the first of checkpoint-60."""
+    files = {
+        **{f"checkpoint-{number}/model.pt": number for number in (9, 20, 40, 60)},
+        "checkpoint-9/state": 9,
+        "checkpoint-20/state": 20,
+        "checkpoint-40/state": 60.0001,
+    }
+    assert incomplete_checkpoints(files, {}) == {"checkpoint-60"}
+
+
+def test_a_checkpoint_that_stayed_incomplete_does_not_hide_another() -> None:
+    whole = {f"checkpoint-{number}/{name}": number for number in (10, 30) for name in "ab"}
+    files = {**whole, "checkpoint-20/a": 20, "checkpoint-40/a": 40}
+    assert incomplete_checkpoints(files, {}) == {"checkpoint-40"}
+    # Half of the others have it: nothing is known.
+    del files["checkpoint-10/b"], files["checkpoint-20/a"]
+    assert incomplete_checkpoints(files, {}) == set()
+
+
+def test_a_manifest_decides_about_every_directory_that_it_lists() -> None:
+    files = {
+        **{f"checkpoint-{number}/{name}": number for number in (10, 30) for name in "ab"},
+        "checkpoint-20/a": 20,
+        "checkpoint-40/a": 40,
+        "checkpoint-50/a": 50,
+    }
+    manifest = {
+        "checkpoint-10": frozenset("abc"),
+        "checkpoint-20": frozenset("ab"),
+        "checkpoint-50": frozenset("a"),
+        "checkpoint-60": frozenset("ab"),
+    }
+    assert incomplete_checkpoints(files, manifest) == {"checkpoint-10", "checkpoint-20"}
+    # Others are judged by those that are complete.
+    del files["checkpoint-50/a"]
+    assert incomplete_checkpoints(files, manifest) == {
+        "checkpoint-10",
+        "checkpoint-20",
+        "checkpoint-40",
+    }
+
+
+def test_a_checkpoint_that_its_program_has_not_finished_is_compared_with_others() -> None:
+    files = {f"checkpoint-{number}/{name}": number for number in (10, 20) for name in "abc"}
+    files |= {"checkpoint-30/a": 30, "checkpoint-30/b": 30}
+    manifest = {f"checkpoint-{number}": frozenset("abc") for number in (10, 20)}
+    manifest["checkpoint-30"] = frozenset("ab")
+    assert incomplete_checkpoints(files, manifest) == {"checkpoint-30"}
+    # A file that has been excluded since is listed no more, though the store has it.
+    manifest |= {f"checkpoint-{number}": frozenset("ab") for number in (10, 20)}
+    assert incomplete_checkpoints(files, manifest) == set()
+    trainer = {"checkpoint-5/optimizer.pt": 1.0}
+    assert incomplete_checkpoints(trainer, {"checkpoint-5": frozenset({"optimizer.pt"})})
 
 
 def test_the_last_file_of_a_checkpoint_is_published_last(
@@ -343,11 +404,12 @@ def test_the_last_file_of_a_checkpoint_is_published_last(
         return put(path, data)
 
     monkeypatch.setattr(first.store, "put", broken)
-    publisher = Publisher(first.directory, first.store, first.prefix, state=first.state)
-    publisher.publish()
+    first.publisher().publish()
     names = {entry.path.rpartition(first.prefix)[2] for entry in first.store.list(first.prefix)}
     assert "/checkpoint-2/state.json" not in names
     monkeypatch.undo()
-    first.publish()
     second.restorer().run()
+    assert not (second.directory / "checkpoint-2").exists()
+    first.publish()
+    assert second.restorer().run().incomplete == ()
     assert second.files() == first.files()

@@ -185,6 +185,8 @@ def is_unfinished(path: str) -> bool:
     """Whether a file may be one that its program renames or deletes soon, by its name.
 
     That is, its name or that of a directory above it begins with a dot, or ends in ``.tmp`` or
-    ``~``. Such a file is published when its program has ended.
+    ``~``. Such a file is published when its program has ended. ``.metadata`` is a part of torch's
+    distributed checkpoints, and finished.
     """
-    return any(part.startswith(".") or part.endswith((".tmp", "~")) for part in path.split("/"))
+    parts = path.removesuffix("/.metadata").split("/")
+    return any(part.startswith(".") or part.endswith((".tmp", "~")) for part in parts)

@@ -14,6 +14,8 @@ Invariants, also for a process that is killed between any two steps:
   - What is stored of any other file is one version of it: a file that changes while it is uploaded
     is uploaded again, and until then the version before is what is stored.
   - Nothing that is published is deleted or taken back.
+  - Where a checkpoint directory is partly stored, the manifest lists the files that are missing, as
+    far as they were there when others were sent.
 
 A listing is asked for when it is not known what has been published, and once more at the end to see
 that every object is as long as it should be; an old listing makes us ask or send again, no more.
@@ -26,7 +28,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -37,6 +39,7 @@ from tbhub.events.segments import group_segments, segment_name
 from tbhub.publisher import plan
 from tbhub.publisher.bulk import BULK, BulkUploads
 from tbhub.publisher.files import LINK, files_below, look_of, read_link
+from tbhub.publisher.manifest import MANIFEST, ManifestWriter, checkpoint_files
 from tbhub.publisher.older import Older
 from tbhub.publisher.plan import Look, Piece
 from tbhub.publisher.records import boundary_before, log_end, whole_end
@@ -106,6 +109,7 @@ class Publisher:
         older: Older | None = None,
         earlier: Collection[str] = (),
         late_attempt: int = 0,
+        with_manifest: bool = False,
     ) -> None:
         """Nothing is done yet.
 
@@ -123,6 +127,9 @@ class Publisher:
             earlier: Event files of earlier attempts in the directory: new ones come behind them.
             late_attempt: The attempt that wrote the files, if a newer attempt has begun since:
                 what that one may have written instead is not replaced. 0 if there is none.
+            with_manifest: Publish which files checkpoint directories have, unless a newer attempt
+                does; see `tbhub.publisher.manifest`. Not for copies of published directories,
+                which have a manifest among their files.
         """
         self._directory = directory
         self._store = store
@@ -143,6 +150,12 @@ class Publisher:
         self._grows = isinstance(store, AppendingStore)
         self._earlier = frozenset(earlier)
         self._late_attempt = late_attempt
+        self._with_manifest = with_manifest
+        self._manifest = (
+            ManifestWriter(store, self._place(MANIFEST), self._exclude)
+            if with_manifest and not late_attempt
+            else None
+        )
         is_known = self._state.was_found and not late_attempt
         self._listing: dict[str, int] | None = {} if is_known else None
         self._settled: dict[str, Look] = {}  # what files were when all of them was published
@@ -313,11 +326,14 @@ class Publisher:
             last = _last_of_checkpoints([*due, *bulk], files) | self._links(due, files)
             if self._error is None and not self._stopped.is_set():
                 published = self._published(files)
+                self._observe_checkpoints(files, {*due, *bulk}, published)
+            if self._error is None and not self._stopped.is_set():
                 self._bulk.set_due(path for path in bulk if last.get(path, set()) <= published)
                 _on_threads([path for path in due if path not in last], work)
             if self._error is None and last:
                 published = self._published(files)
                 _on_threads([path for path in due if last.get(path, {""}) <= published], work)
+            self._save_manifest()
             self._forget(files)
             self._state.save()
             self._backlog = self._left(files)
@@ -386,6 +402,33 @@ class Publisher:
                 self._refused
             )
 
+    def _observe_checkpoints(
+        self, files: Mapping[str, Look], due: Set[str], published: Set[str]
+    ) -> None:
+        """Update the manifest; it is put before the first file that needs it."""
+        if self._manifest is None:
+            return
+        present = checkpoint_files(
+            path for path in files if path in due or path not in self._refused
+        )
+        begun = set()
+        for directory, names in present.items():
+            paths = {f"{directory}/{name}" for name in names}
+            if not paths.isdisjoint(due) or not (paths <= published or paths.isdisjoint(published)):
+                begun.add(directory)
+        try:
+            self._manifest.observe(present, begun, time.monotonic(), has_ended=self._has_ended)
+        except StoreError as error:
+            self._error = error
+
+    def _save_manifest(self) -> None:
+        """Put what no upload of this pass has put: new files that are not due, or deleted ones."""
+        if self._manifest is not None and self._error is None and not self._stopped.is_set():
+            try:
+                self._manifest.save()
+            except StoreError as error:
+                self._error = error
+
     def _is_growing(self, path: str) -> bool:
         grown = self._state.grown.get(path)
         return plan.is_growing(path, grown.again if grown else 0)
@@ -437,6 +480,8 @@ class Publisher:
             link = read_link(self._directory, path)
             look = link.look if link is not None else look_of(os.stat(self._directory / path))
             self._refused[path] = look, why
+        if self._manifest is not None:
+            self._manifest.leave_out(path)
 
     def _settle(self, path: str, look: Look) -> None:
         with self._lock:
@@ -498,6 +543,8 @@ class Publisher:
         return FileSource(file, on_read=on_read, part=self._throttle.part)
 
     def _publish_whole(self, path: str) -> None:
+        if self._manifest is not None and plan.checkpoint_directory(path) is not None:
+            self._manifest.save()
         if (link := read_link(self._directory, path)) is not None:
             if not self._late_attempt or path not in (self._listing or ()):
                 self._store.put(self._place(path), link.text)
@@ -506,6 +553,11 @@ class Publisher:
             self._settle(path, link.look)
             return
         file = self._directory / path
+        if self._with_manifest and path == MANIFEST:  # restored by an earlier version of tbhub
+            look = look_of(file.stat())
+            self._state.set_whole(path, look)
+            self._settle(path, look)
+            return
         if self._late_attempt and path in (self._listing or ()):
             look = look_of(file.stat())
             if self._is_in_store(path, file, look):

@@ -18,8 +18,9 @@ import re
 import shutil
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +28,11 @@ from tbhub.errors import TbhubError
 from tbhub.events.names import is_event_file, is_log
 from tbhub.events.segments import group_segments
 from tbhub.publisher.files import LINK, look_of, read_link
+from tbhub.publisher.manifest import MANIFEST, MAX_BYTES, Entries, decode, missing_files
 from tbhub.publisher.older import Older
 from tbhub.publisher.plan import checkpoint_directory
 from tbhub.publisher.state import Grown, State
-from tbhub.storage.errors import BadName, StoreError
+from tbhub.storage.errors import BadName, NotFound, StoreError
 from tbhub.storage.store import AppendingStore, Entry, Store
 from tbhub.storage.uri import object_name
 
@@ -148,6 +150,7 @@ class Restorer:
         self._is_newest = is_newest
         self._attempt = attempt
         self._older = older or Older()
+        self._manifest: Entries = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._renamed: list[str] = []
@@ -164,7 +167,7 @@ class Restorer:
         try:
             found = self._list()
             times = {path: each.modified for path, each in found.items()}
-            incomplete = incomplete_checkpoints(times)
+            incomplete = incomplete_checkpoints(times, self._manifest)
             wanted = [
                 found[path]
                 for path in in_order(times)
@@ -197,6 +200,7 @@ class Restorer:
     def _list(self) -> dict[str, _Wanted]:
         before = len(self._prefix) + 1
         entries = {entry.path[before:]: entry for entry in self._store.list(self._prefix)}
+        self._read_manifests(entries)
         if isinstance(self._store, AppendingStore):
             grouped: Mapping[str, Iterable[str]] = {path: [path] for path in entries}
         else:
@@ -207,10 +211,22 @@ class Restorer:
             if self._is_wanted(path)
         }
 
+    def _read_manifests(self, entries: Mapping[str, Entry]) -> None:
+        """Read the manifest of each process whose files are restored; skip a damaged one."""
+        for path, entry in entries.items():
+            above, slash, name = path.rpartition("/")
+            is_rank = _RANK.fullmatch(above) and not self._without_ranks
+            if name == MANIFEST and (is_rank or not above):
+                with suppress(ValueError, NotFound):
+                    listed = decode(self._store.read(entry.path, 0, MAX_BYTES))
+                    self._manifest |= {f"{above}{slash}{each}": listed[each] for each in listed}
+
     def _is_wanted(self, path: str) -> bool:
         try:
             object_name(path)
         except BadName:
+            return False
+        if path.rpartition("/")[2] == MANIFEST:
             return False
         first, _, rest = path.partition("/")
         if self._without_ranks and rest and _RANK.fullmatch(first):
@@ -466,14 +482,18 @@ def in_order(files: Mapping[str, float]) -> list[str]:
     return sorted(files, key=key)
 
 
-def incomplete_checkpoints(files: Mapping[str, float]) -> set[str]:
-    """Return checkpoint directories, the newest of their kind, that lack files.
+def incomplete_checkpoints(files: Mapping[str, float], manifest: Entries) -> set[str]:
+    """Return checkpoint directories that lack files.
 
-    A worker that was killed may have published a part of its last checkpoint only. It shows by what
-    the other checkpoints have, and by what the Trainer of Transformers writes last.
+    A worker that was killed may have published a part of its last checkpoint only. The manifest
+    shows it. The program may have been killed before it wrote all files of its last checkpoint. So
+    the newest directory of a kind, by its time or its number, requires the files that all others
+    list, or, if it is not listed, that most of the others have; and what the Trainer of
+    Transformers writes last.
 
     Args:
         files: The time of each file by its path.
+        manifest: The files that directories should have.
     """
     found: dict[str, set[str]] = {}
     latest: dict[str, float] = {}
@@ -481,19 +501,41 @@ def incomplete_checkpoints(files: Mapping[str, float]) -> set[str]:
         if (directory := checkpoint_directory(path)) is not None:
             found.setdefault(directory, set()).add(_numberless(path[len(directory) + 1 :]))
             latest[directory] = max(modified, latest.get(directory, 0.0))
+    incomplete = set(missing_files(manifest, files))
     kinds: dict[str, list[str]] = {}
-    for directory in found:
+    for directory in found.keys() - incomplete:
         kinds.setdefault(_numberless(directory), []).append(directory)
-    incomplete = set()
     for siblings in kinds.values():
         newest = max(siblings, key=lambda directory: (latest[directory], directory))
-        others = [found[each] for each in siblings if each != newest]
-        required = set.intersection(*others) if others else set()
-        if any(map(_OF_TRAINER.fullmatch, found[newest])):
-            required = required | {_LAST_OF_TRAINER}
-        if required - found[newest]:
-            incomplete.add(newest)
+        for candidate in {newest, max(siblings, key=_numbers)}:
+            others = [each for each in siblings if each != candidate]
+            if candidate in manifest:
+                required = _in_all([manifest[each] for each in others if each in manifest])
+            else:
+                required = _in_most([found[each] for each in others])
+            if any(map(_OF_TRAINER.fullmatch, found[candidate])):
+                required = required | {_LAST_OF_TRAINER}
+            if required - found[candidate]:
+                incomplete.add(candidate)
     return incomplete
+
+
+def _in_all(directories: Sequence[Set[str]]) -> set[str]:
+    """Return the files, without numbers, that all of some directories have."""
+    found = [set(map(_numberless, names)) for names in directories]
+    return set.intersection(*found) if found else set()
+
+
+def _in_most(directories: Sequence[set[str]]) -> set[str]:
+    """Return the files that more than half of some directories have."""
+    counts = Counter(itertools.chain.from_iterable(directories))
+    return {name for name, count in counts.items() if 2 * count > len(directories)}
+
+
+def _numbers(directory: str) -> tuple[list[int], str]:
+    """Return what orders directories by the numbers in their names."""
+    name = directory.rpartition("/")[2]
+    return [int(digits) for digits in re.findall(r"\d+", name)], directory
 
 
 def _free_name(file: Path, name: str) -> str:

@@ -122,6 +122,7 @@ class Spool:
             older=self.older(),
             earlier=self.earlier(),
             late_attempt=late_attempt,
+            with_manifest=True,
         )
         return publisher, store
 
