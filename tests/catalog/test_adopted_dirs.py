@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select, update
 
 from support.catalog import Watch, Watched, add_user, log
 from tbhub.api.models import NewWorkspace, Run, RunChange
+from tbhub.catalog.experiments import delete_experiment
 from tbhub.catalog.removal import delete_runs
 from tbhub.catalog.run_records import create_run
 from tbhub.catalog.runs import change_run
-from tbhub.catalog.workspaces import create_workspace
+from tbhub.catalog.workspaces import create_workspace, remember
 from tbhub.database.engine import Database
-from tbhub.database.tables import board_runs, boards, workspaces
+from tbhub.database.tables import adopted_dirs, board_runs, boards, forgotten, runs, workspaces
 
 Start = Callable[..., Run]
 
@@ -45,6 +47,12 @@ def start(database: Database, tmp_path: Path) -> Start:
         return run
 
     return start
+
+
+def default_workspace(connection: Connection) -> int:
+    """The workspace of the watched log directory."""
+    named = select(workspaces.c.id).where(workspaces.c.name == "default")
+    return int(connection.execute(named).scalar_one())
 
 
 def found(watched: Watched) -> list[str]:
@@ -90,6 +98,25 @@ def test_a_directory_with_files_of_two_started_runs_is_not_listed(
     assert found(watched) == []
 
 
+def test_a_directory_is_withdrawn_when_the_last_of_its_runs_is_known(
+    root: Path, watch: Watch, start: Start
+) -> None:
+    log(root / "a", 1.0)
+    log(root.parent / "elsewhere", 2.0)
+    shutil.copytree(root.parent / "elsewhere", root / "a", dirs_exist_ok=True)
+    watched = watch(root)
+    first = root.parent / "first"
+    first.mkdir()
+    other = {path.name for path in (root.parent / "elsewhere").iterdir()}
+    for path in (root / "a").iterdir():
+        if path.name not in other:
+            shutil.copy(path, first)
+    start(first)
+    assert found(watched) == ["a"]  # a file is there that no started run has
+    start(root.parent / "elsewhere")
+    assert found(watched) == []
+
+
 def test_a_directory_with_another_file_is_listed(root: Path, watch: Watch, start: Start) -> None:
     log(root / "a", 1.0)
     watched = watch(root)
@@ -100,7 +127,49 @@ def test_a_directory_with_another_file_is_listed(root: Path, watch: Watch, start
     assert sorted(watched.runs()["a"].metrics) == ["loss", "more"]
 
 
-def test_a_directory_is_listed_again_once_its_run_is_deleted(
+@pytest.mark.parametrize("files", [False, True])
+def test_a_directory_is_not_listed_when_its_run_is_deleted_until_it_is_added(
+    root: Path, database: Database, watch: Watch, start: Start, files: bool
+) -> None:
+    log(root / "a", 1.0)
+    log(root / "b", 2.0)
+    watched = watch(root)
+    run = start(root / "a")
+    assert found(watched) == ["b"]
+    with database.begin() as connection:
+        delete_runs(connection, [run.id], files=files, dry_run=False)
+        assert connection.scalars(select(adopted_dirs.c.location)).all() == []
+    assert Path(run.location).exists() is not files
+    assert list((root / "a").iterdir())
+    assert found(watched) == ["b"]
+    with database.begin() as connection:
+        remember(connection, default_workspace(connection), str(root / "a"))
+    assert found(watched) == ["a", "b"]
+
+
+def test_directories_are_not_listed_when_the_experiment_of_their_runs_is_deleted(
+    root: Path, database: Database, watch: Watch, start: Start
+) -> None:
+    """A directory with files of two runs that are deleted together is forgotten, too."""
+    log(root / "a", 1.0)
+    log(root / "shared", 2.0)
+    watched = watch(root)
+    run = start(root / "a", root / "shared")
+    assert found(watched) == []
+    log(root.parent / "elsewhere", 3.0)
+    start(root.parent / "elsewhere")
+    assert found(watched) == []
+    shutil.copytree(root.parent / "elsewhere", root / "shared", dirs_exist_ok=True)
+    assert found(watched) == []
+    with database.begin() as connection:
+        of_run = select(runs.c.experiment_id).where(runs.c.id == run.id)
+        experiment = connection.execute(of_run).scalar_one()
+        done = delete_experiment(connection, experiment, None, files=False, dry_run=False)
+    assert done.runs == 2
+    assert found(watched) == []
+
+
+def test_a_dry_run_forgets_no_directory(
     root: Path, database: Database, watch: Watch, start: Start
 ) -> None:
     log(root / "a", 1.0)
@@ -108,8 +177,52 @@ def test_a_directory_is_listed_again_once_its_run_is_deleted(
     run = start(root / "a")
     assert found(watched) == []
     with database.begin() as connection:
+        delete_runs(connection, [run.id], files=False, dry_run=True)
+        assert connection.scalars(select(forgotten.c.location)).all() == []
+        assert connection.scalars(select(adopted_dirs.c.location)).all() == [str(root / "a")]
+
+
+def test_deleting_a_run_forgets_no_directory_of_another_run(
+    root: Path, database: Database, watch: Watch, start: Start
+) -> None:
+    """Directories of tensorboardX may have event files of the same name."""
+    log(root / "a", 1.0)
+    log(root / "b", 2.0, wall_time=5.0)
+    (one,), (other,) = (root / "a").iterdir(), (root / "b").iterdir()
+    other.rename(other.with_name(one.name))
+    watched = watch(root)
+    run, _ = start(root / "a"), start(root / "b")
+    assert found(watched) == []
+    with database.begin() as connection:
         delete_runs(connection, [run.id], files=False, dry_run=False)
-    assert found(watched) == ["a"]
+        left = connection.scalars(select(forgotten.c.location)).all()
+    assert str(root / "a") in left
+    assert str(root / "b") not in left
+    assert found(watched) == []
+
+
+def test_a_directory_that_is_added_again_after_it_ended_is_not_running(
+    root: Path, database: Database, watch: Watch, start: Start
+) -> None:
+    now = [time.time()]
+    watched = watch(root, clock=lambda: now[0])
+    now[0] += 1000
+    log(root / "a", 1.0, wall_time=now[0])
+    run = start(root / "a")
+    assert found(watched) == []
+    with database.begin() as connection:
+        delete_runs(connection, [run.id], files=False, dry_run=False)
+    assert found(watched) == []
+    now[0] += 60
+    with database.begin() as connection:
+        remember(connection, default_workspace(connection), str(root / "a"))
+    assert watched.index()["a"].status == "unknown"
+    with database.begin() as connection:
+        connection.execute(update(runs).values(seen=""))  # a second reading shows nothing new
+    assert watched.index()["a"].status == "unknown"
+    now[0] += 10
+    log(root / "a", 2.0, wall_time=now[0])
+    assert watched.index()["a"].status == "running"
 
 
 def test_a_new_directory_of_the_same_name_is_listed(root: Path, watch: Watch, start: Start) -> None:

@@ -260,6 +260,66 @@ def test_existing_logs_are_registered_where_they_are(hub: HubProcess, tmp_path: 
     assert hub.ask("POST", "/api/v1/runs/found", json={"uri": "/no/such"}).status_code == 404
 
 
+def start_with_copies(hub: HubProcess, *directories: Path) -> int:
+    """Start a run, and end it once the catalog knows its copies of the directories' event files."""
+    run = int(start(hub)["run"]["id"])
+    for directory in directories:
+        (file,) = directory.iterdir()
+        path = f"/api/v1/runs/{run}/files/{directory.name}/{file.name}?offset=0"
+        hub.json("PUT", path, content=file.read_bytes())
+    eventually(lambda: len(hub.json("GET", f"/api/v1/runs/{run}")["metrics"]) == len(directories))
+    say(hub, run, "finish", attempt=1, status="finished")
+    return run
+
+
+def add(hub: HubProcess, place: Path, *, watch: bool = False) -> tuple[int, int]:
+    """Register the logs at a place; return how many runs have them, and how many are new."""
+    asked = {"uri": str(place), "watch": watch}
+    found = hub.json("POST", "/api/v1/runs/found", json=asked)
+    return found["runs"], found["new"]
+
+
+def listed(hub: HubProcess) -> set[int]:
+    return {run["id"] for run in hub.json("GET", "/api/v1/runs")["runs"]}
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A directory with three directories of event files."""
+    for name in ("version_0", "version_1", "other"):
+        with SummaryWriter(tmp_path / "logs" / name) as writer:
+            writer.add_scalar("loss", 1.0, 1)
+    return tmp_path / "logs"
+
+
+def test_a_directory_that_a_started_run_has_copied_is_added_once_the_run_is_deleted(
+    hub: HubProcess, logs: Path
+) -> None:
+    run = start_with_copies(hub, logs / "version_0", logs / "version_1")
+    assert add(hub, logs / "version_0") == (1, 0)
+    assert listed(hub) == {run}
+    assert add(hub, logs) == (2, 1)
+    assert add(hub, logs) == (2, 0)
+    hub.json("DELETE", f"/api/v1/runs/{run}")
+    assert add(hub, logs / "version_0") == (1, 1)
+    assert add(hub, logs) == (3, 1)
+
+
+def test_a_deleted_run_comes_back_from_a_watched_directory_only_if_added(
+    hub: HubProcess, logs: Path
+) -> None:
+    run = start_with_copies(hub, logs / "version_0", logs / "version_1")
+    assert add(hub, logs, watch=True) == (2, 1)
+    deleted = hub.json("DELETE", f"/api/v1/runs?select=trial:{run}&files=true")
+    assert (deleted["runs"], deleted["files"]) == (1, 2)
+    with SummaryWriter(logs / "new") as writer:
+        writer.add_scalar("loss", 1.0, 1)
+    assert len(hub.wait_for_runs(2)) == 2
+    assert run not in listed(hub)
+    assert add(hub, logs)[0] == 4
+    assert len(listed(hub)) == 4
+
+
 def test_the_console_log_is_read_from_its_end(hub: HubProcess) -> None:
     run = start(hub)["run"]["id"]
     log = f"/api/v1/runs/{run}/log"

@@ -5,21 +5,22 @@ copied into the run, so the directory is not listed as a run of its own: it woul
 a second time. An event file and its copy have the same name and the same first record; no two other
 event files have.
 
-A directory with a single other event file is listed, and so is one whose run has been deleted.
+A directory with a single other event file is listed. One whose event files all belong to runs that
+a user deletes is forgotten with them: it is listed again once a user adds it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, and_, delete, exists, or_, select
+from sqlalchemy import Connection, and_, delete, select
 
-from tbhub.catalog.run_records import delete_found, is_kept_by_user
 from tbhub.database.rows import chunks, insert_new
-from tbhub.database.tables import adopted_dirs, board_runs, boards, event_files, runs
+from tbhub.database.tables import adopted_dirs, event_files, runs
 from tbhub.events.begun import FIRST_BYTES, begun
+from tbhub.events.names import is_event_file
 from tbhub.series.growing_file import Readable
 from tbhub.series.run_files import LocalFiles
 
@@ -36,6 +37,13 @@ class EventFile(NamedTuple):
 
     name: str
     begun: float
+
+
+class AdoptedDir(NamedTuple):
+    """A directory that is not listed as a run of a workspace."""
+
+    workspace_id: int
+    location: str
 
 
 class Suspect(NamedTuple):
@@ -92,45 +100,49 @@ def find_suspects(
     return list(suspects.values())
 
 
-def select_adopted(
-    connection: Connection, workspace_id: int, directories: Iterable[str]
-) -> set[str]:
-    """Return the directories whose event files all belong to started runs of a workspace."""
-    adopted = set()
-    for directory in directories:
-        files = _files_in(directory)
-        if files and set(files) <= _known(connection, workspace_id, files):
-            adopted.add(directory)
+def find_adopters(
+    connection: Connection, workspace_id: int, directories: Collection[str]
+) -> dict[str, set[int]]:
+    """Return the started runs of a workspace that have the event files of directories.
+
+    Return a set of runs by directory; directories with an event file that no started run has are
+    left out.
+    """
+    if not directories or not _has_event_files(connection, workspace_id):
+        return {}
+    files = {directory: _files_in(directory) for directory in directories}
+    wanted = {each for some in files.values() for each in some}
+    owners = _owners(connection, workspace_id, wanted)
+    return {
+        directory: {run for each in some for run in owners[each]}
+        for directory, some in files.items()
+        if some and owners.keys() >= set(some)
+    }
+
+
+def select_adopted_by(connection: Connection, ids: Sequence[int]) -> list[AdoptedDir]:
+    """Return the adopted directories whose event files all belong to the given runs."""
+    files: dict[int, set[EventFile]] = {}  # by workspace
+    columns = (runs.c.workspace_id, event_files.c.name, event_files.c.begun)
+    joined = select(*columns).join_from(event_files, runs, runs.c.id == event_files.c.run_id)
+    for chunk in chunks(ids):
+        for row in connection.execute(joined.where(event_files.c.run_id.in_(chunk))):
+            files.setdefault(row.workspace_id, set()).add(EventFile(row.name, row.begun))
+    adopted = []
+    for workspace_id, owned in files.items():
+        names = {each.name for each in owned}
+        mine = select(adopted_dirs.c.location).where(adopted_dirs.c.workspace_id == workspace_id)
+        for location in connection.scalars(mine).all():
+            # Names are compared first: there may be many directories, and few of these runs.
+            if _names_in(location) <= names and (some := _files_in(location)):
+                adopted += [AdoptedDir(workspace_id, location)] if owned.issuperset(some) else []
     return adopted
 
 
-def withdraw(connection: Connection, suspects: Sequence[Suspect]) -> list[Suspect]:
-    """Delete found runs whose directories are adopted, and remember the directories.
-
-    A run with a note, a tag, a name of its own, or on a board that does not follow its selector
-    stays. Return the runs that were deleted.
-    """
-    rows = {
-        row.id: row
-        for ids in chunks([each.id for each in suspects])
-        for row in connection.execute(
-            select(runs.c.id, runs.c.workspace_id, _is_missed().label("missed")).where(
-                runs.c.id.in_(ids)
-            )
-        )
-    }
-    withdrawn = [
-        each
-        for each in suspects
-        if (row := rows.get(each.id)) is not None
-        and not row.missed
-        and select_adopted(connection, row.workspace_id, [each.location])
-    ]
-    for each in withdrawn:
-        key = {"workspace_id": rows[each.id].workspace_id, "location": each.location}
-        insert_new(connection, adopted_dirs, [key])
-    delete_found(connection, [each.id for each in withdrawn])
-    return withdrawn
+def write_adopted(connection: Connection, workspace_id: int, directories: Iterable[str]) -> None:
+    """Remember directories that are not to be listed as runs."""
+    rows = [{"workspace_id": workspace_id, "location": each} for each in directories]
+    insert_new(connection, adopted_dirs, rows)
 
 
 def forget_adopted(connection: Connection, workspace_id: int, directories: Collection[str]) -> None:
@@ -155,29 +167,35 @@ def _files_in(directory: str) -> list[EventFile]:
     return [] if problems else files
 
 
-def _known(connection: Connection, workspace_id: int, files: Sequence[EventFile]) -> set[EventFile]:
-    """Return those event files that started runs of a workspace have."""
-    known: set[EventFile] = set()
+def _names_in(directory: str) -> set[str]:
+    """Return the names of the event files of a directory."""
+    try:
+        return {name for name in os.listdir(directory) if is_event_file(name)}
+    except OSError:
+        return set()
+
+
+def _has_event_files(connection: Connection, workspace_id: int) -> bool:
+    """Return whether a started run of a workspace has an event file."""
     joined = event_files.join(runs, runs.c.id == event_files.c.run_id)
-    for some in chunks(files):
+    mine = select(event_files.c.run_id).select_from(joined)
+    here = mine.where(runs.c.workspace_id == workspace_id)
+    return connection.execute(here.limit(1)).first() is not None
+
+
+def _owners(
+    connection: Connection, workspace_id: int, files: Collection[EventFile]
+) -> dict[EventFile, set[int]]:
+    """Return the started runs of a workspace that have event files, by event file."""
+    owners: dict[EventFile, set[int]] = {}
+    joined = event_files.join(runs, runs.c.id == event_files.c.run_id)
+    columns = (event_files.c.name, event_files.c.begun, event_files.c.run_id)
+    for some in chunks(sorted({each.begun for each in files})):
         chosen = (
-            select(event_files.c.name, event_files.c.begun)
+            select(*columns)
             .select_from(joined)
-            .where(
-                runs.c.workspace_id == workspace_id,
-                event_files.c.begun.in_([each.begun for each in some]),
-            )
+            .where(runs.c.workspace_id == workspace_id, event_files.c.begun.in_(some))
         )
-        known.update(EventFile(*row) for row in connection.execute(chosen))
-    return known
-
-
-def _is_missed() -> Any:
-    """Whether a user would miss a found run of which another run has the data."""
-    shown = (
-        exists()
-        .where(board_runs.c.run_id == runs.c.id)
-        .where(boards.c.id == board_runs.c.board_id)
-        .where(~boards.c.follow)
-    )
-    return or_(is_kept_by_user(), shown)
+        for row in connection.execute(chosen):
+            owners.setdefault(EventFile(row.name, row.begun), set()).add(row.run_id)
+    return owners

@@ -26,11 +26,18 @@ from sqlalchemy import or_, select
 from sqlalchemy.exc import DBAPIError
 
 from tbhub.api.problems import Unavailable
-from tbhub.catalog.adopted_dirs import find_suspects, forget_adopted, select_adopted, withdraw
+from tbhub.catalog.adopted_dirs import Suspect, find_adopters, find_suspects, forget_adopted
 from tbhub.catalog.discovery import RemoteDiscovery
 from tbhub.catalog.open_runs import OpenRuns, RunPlace
 from tbhub.catalog.read_queue import ReadQueue
-from tbhub.catalog.readings import RUNNING, end_quiet, last_sign, status_of, write_readings
+from tbhub.catalog.readings import (
+    RUNNING,
+    end_quiet,
+    last_sign,
+    status_of,
+    withdraw,
+    write_readings,
+)
 from tbhub.catalog.remote_runs import Key, RemoteRoot, RemoteRuns
 from tbhub.catalog.run_reader import Reading, RunReader, failed
 from tbhub.catalog.run_records import add_found, drop_gone
@@ -56,6 +63,7 @@ _FOUND_AT_ONCE = 5000  # runs that came or went, written together
 _RETRY_SECONDS = (0.2, 5.0)  # at first, and at most
 _PROGRESS_SECONDS = 1.0
 _PROBLEMS_TOLD = 100
+_MAX_DOUBTFUL = 1000  # found runs that are compared with files of started runs again
 _LOGDIR = "logdir"
 
 
@@ -121,6 +129,7 @@ class Indexer:
         self._done: deque[tuple[int, Reading | None]] = deque()
         self._running: dict[int, _Running] = {}
         self._has_event_files = False  # of started runs
+        self._doubtful: dict[int, Suspect] = {}  # found runs with some files of started runs
         self._unchecked: dict[int, Reading] = {}  # written, and not compared with other runs yet
         self._stop = threading.Event()
         self._rescan = threading.Event()
@@ -426,7 +435,7 @@ class Indexer:
             known = logdir.adopted.intersection((*some, *gone))
             with self._database.begin() as connection:
                 deleted, lost = drop_gone(connection, dropped)
-                adopted = select_adopted(connection, logdir.workspace_id, known)
+                adopted = find_adopters(connection, logdir.workspace_id, known).keys()
                 forget_adopted(connection, logdir.workspace_id, known - adopted)
                 added = add_found(
                     connection,
@@ -586,12 +595,18 @@ class Indexer:
             return
         found = {run: each.started for run, each in readings.items() if run not in self._remote}
         with self._database.read() as connection:
-            suspects = find_suspects(connection, started, found)
-        suspects = [each for each in suspects if each.logdir_id in self._logdirs]
+            suspects = {each.id: each for each in find_suspects(connection, started, found)}
+        if started:  # which may have the other files of a directory
+            suspects |= self._doubtful
+        suspects = {run: each for run, each in suspects.items() if each.logdir_id in self._logdirs}
         if not suspects:
             return
         with self._database.begin() as connection:
-            withdrawn = withdraw(connection, suspects)
+            withdrawn = withdraw(connection, list(suspects.values()))
+        gone = {each.id for each in withdrawn}
+        doubtful = {**self._doubtful, **suspects}
+        kept = [each for run, each in doubtful.items() if run not in gone]
+        self._doubtful = {each.id: each for each in kept[-_MAX_DOUBTFUL:]}
         for each in withdrawn:
             logdir = self._logdirs[each.logdir_id]
             logdir.ids.pop(each.location, None)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, exists, func, or_, select, update
 
-from tbhub.catalog.adopted_dirs import write_event_files
+from tbhub.catalog.adopted_dirs import (
+    Suspect,
+    find_adopters,
+    write_adopted,
+    write_event_files,
+)
 from tbhub.catalog.aggregates import Aggregate
 from tbhub.catalog.hparam_values import hparam_row
 from tbhub.catalog.run_reader import Reading
+from tbhub.catalog.run_records import delete_found, is_kept_by_user
 from tbhub.database.rows import chunks, insert_new, put
-from tbhub.database.tables import hparams, logdirs, metrics, runs
+from tbhub.database.tables import board_runs, boards, hparams, logdirs, metrics, runs
 
 # Seconds without a new event after which a run that was found counts as ended. torch's writer shows
 # what it logs every two minutes only.
 RUNNING = 150.0
+# Seconds. A run of this machine that was listed later than that after its last event may have ended
+# before: its directory was forgotten or adopted until then, or was copied.
+_LISTED_LATE_SECONDS = 30.0
 
 _FIELDS = tuple(Aggregate.__dataclass_fields__)
 
@@ -44,12 +53,16 @@ def write_readings(
 
     Args:
         since: When the indexer began to look. What a run has logged just before it was found does
-            not show that it is running: it may have ended. One that began later, or that has
-            logged more since it was first read, is running.
+            not show that it is running: it may have ended. One that began later and was listed
+            soon after its last event, or that has logged more since it was first read, is running.
     """
     there: dict[int, bool] = {}  # whether somebody created it
     unproven: set[int] = set()
-    columns = (runs.c.id, runs.c.heartbeat, runs.c.status, runs.c.updated, logdirs.c.created)
+    columns = (
+        *(runs.c.id, runs.c.location, runs.c.heartbeat, runs.c.status, runs.c.updated),
+        runs.c.created.label("listed"),  # until it is first read, and then when it began
+        logdirs.c.created.label("watched"),
+    )
     source = runs.outerjoin(logdirs, logdirs.c.id == runs.c.logdir_id)
     for chunk in chunks(list(readings)):
         chosen = select(*columns).select_from(source).where(runs.c.id.in_(chunk))
@@ -74,10 +87,13 @@ def _is_proven(reading: Reading, row: Any, since: float) -> bool:
     """Whether a run is known to have logged something since it was looked for."""
     if reading.updated is None:
         return False
-    if row.updated is not None and reading.updated > row.updated:
-        return True
-    watched_since = None if row.created is None else max(since, row.created)
-    return watched_since is not None and (reading.started or 0.0) >= watched_since
+    if row.updated is not None:
+        return bool(reading.updated > row.updated)
+    # A bucket in which nothing changes is listed once a minute.
+    is_late = row.listed - reading.updated > _LISTED_LATE_SECONDS and "://" not in row.location
+    if row.watched is None or is_late:
+        return False
+    return bool((reading.started or 0.0) >= max(since, row.watched))
 
 
 def end_quiet(connection: Connection, ended: Mapping[int, tuple[str, float]]) -> None:
@@ -94,6 +110,34 @@ def end_quiet(connection: Connection, ended: Mapping[int, tuple[str, float]]) ->
     rows = [{"run": run, "how": how, "at": at} for run, (how, at) in ended.items()]
     if rows:
         connection.execute(statement, rows)
+
+
+def withdraw(connection: Connection, suspects: Sequence[Suspect]) -> list[Suspect]:
+    """Delete found runs whose directories are adopted, and remember the directories.
+
+    A run with a note, a tag, a name of its own, or on a board that does not follow its selector
+    stays. Return the runs that were deleted.
+    """
+    rows = {
+        row.id: row
+        for ids in chunks([each.id for each in suspects])
+        for row in connection.execute(
+            select(runs.c.id, runs.c.workspace_id, _is_missed().label("missed")).where(
+                runs.c.id.in_(ids)
+            )
+        )
+    }
+    withdrawn = [
+        each
+        for each in suspects
+        if (row := rows.get(each.id)) is not None
+        and not row.missed
+        and find_adopters(connection, row.workspace_id, [each.location])
+    ]
+    for each in withdrawn:
+        write_adopted(connection, rows[each.id].workspace_id, [each.location])
+    delete_found(connection, [each.id for each in withdrawn])
+    return withdrawn
 
 
 def _write_runs(
@@ -169,3 +213,14 @@ def _write_hparams(
             for name, value in values.items()
         ],
     )
+
+
+def _is_missed() -> Any:
+    """Whether a user would miss a found run of which another run has the data."""
+    shown = (
+        exists()
+        .where(board_runs.c.run_id == runs.c.id)
+        .where(boards.c.id == board_runs.c.board_id)
+        .where(~boards.c.follow)
+    )
+    return or_(is_kept_by_user(), shown)

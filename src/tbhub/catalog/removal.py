@@ -21,6 +21,7 @@ from itertools import islice
 from sqlalchemy import Connection, delete, select
 
 from tbhub.api.models import Deleted
+from tbhub.catalog.adopted_dirs import forget_adopted, select_adopted_by
 from tbhub.database.rows import chunks, insert_new
 from tbhub.database.tables import forgotten, logdirs, runs
 from tbhub.events.names import is_event_file
@@ -131,7 +132,8 @@ def delete_runs(
 ) -> Deleted:
     """Deletes runs from the catalog, with their files if told to.
 
-    Whose right it is has been decided. A run whose event files are left will not be found again.
+    Whose right it is has been decided. A run whose event files are left will not be found again,
+    and neither are directories of which it has copies: no file of these is removed.
     """
     columns = (runs.c.id, runs.c.workspace_id, runs.c.location, runs.c.attempt, logdirs.c.path)
     joined = select(*columns).select_from(runs.outerjoin(logdirs))
@@ -143,16 +145,19 @@ def delete_runs(
     folders = (RunFolder(row.location, row.path, row.attempt > 0 and not row.path) for row in rows)
     planned = plan(folders) if files else Plan()
     if not dry_run:
+        adopted = select_adopted_by(connection, [row.id for row in rows])
         for chunk in chunks([row.id for row in rows]):
             connection.execute(delete(runs).where(runs.c.id.in_(chunk)))
         planned = remove(planned)
-        left = [row for row in rows if _has_events(row.location)]
-        for some in chunks(left):
+        left = [(row.workspace_id, row.location) for row in rows if _has_events(row.location)]
+        for some in chunks([*left, *adopted]):
             insert_new(
                 connection,
                 forgotten,
-                [{"workspace_id": row.workspace_id, "location": row.location} for row in some],
+                [{"workspace_id": place, "location": location} for place, location in some],
             )
+        for each in adopted:
+            forget_adopted(connection, each.workspace_id, [each.location])
     return Deleted(
         experiments=0,
         runs=len(rows),

@@ -17,6 +17,7 @@ from sqlalchemy import select, update
 
 from tbhub.api.models import ExistingLogs, FoundRuns, NewLogdir
 from tbhub.api.problems import BadRequest, Conflict, NotFound, Unavailable
+from tbhub.catalog.adopted_dirs import find_adopters, write_adopted
 from tbhub.catalog.discovery import Discovery, RemoteDiscovery
 from tbhub.catalog.run_records import FoundRun, add_found, find_known
 from tbhub.catalog.selection import is_uri
@@ -112,16 +113,26 @@ def _directories(paths: Iterable[str]) -> list[str]:
 
 def _write(
     hub: Hub, workspace_id: int, logdir_id: int | None, found: list[FoundRun]
-) -> tuple[list[int], dict[str, int]]:
-    """The numbers of those that are new, and of all by location."""
-    known: dict[str, int] = {}
+) -> tuple[list[int], set[int]]:
+    """Return the runs that are new, and all runs that have what was found.
+
+    A directory whose event files all belong to started runs is not added beside these.
+    """
+    here = [run.location for run in found if not is_uri(run.location)]
+    with hub.database.read() as connection:
+        adopters = find_adopters(connection, workspace_id, here)
+    known: set[int] = set()
     new: list[int] = []
     for begin in range(0, len(found), _AT_ONCE):
         some = found[begin : begin + _AT_ONCE]
         with hub.database.begin() as connection:
             there = find_known(connection, workspace_id, [run.location for run in some])
             before = {location: row.id for location, row in there.items()}
-            numbers = add_found(connection, workspace_id, logdir_id, some, time.time())
-        known |= before | numbers
+            adopted = {run.location for run in some} & adopters.keys() - before.keys()
+            if logdir_id is not None:
+                write_adopted(connection, workspace_id, adopted)
+            added = [run for run in some if run.location not in adopted]
+            numbers = add_found(connection, workspace_id, logdir_id, added, time.time())
+        known.update(before.values(), numbers.values(), *(adopters[each] for each in adopted))
         new += [number for location, number in numbers.items() if location not in before]
     return new, known
