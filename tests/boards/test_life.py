@@ -17,6 +17,7 @@ from tbhub.boards.life import (
     ENDED,
     LIVE,
     READY,
+    AnswersPending,
     Cause,
     Data,
     DataGone,
@@ -91,6 +92,22 @@ def test_a_board_without_data_waits_and_then_runs() -> None:
     waiting = after(Placed("h1"), HostReady(False))
     assert waiting.state == State.WAITING
     assert after(Data(), life=waiting).state == State.RUNNING
+
+
+def test_a_running_board_has_a_message_while_it_waits_for_the_first_answer_of_a_source() -> None:
+    running = after(Placed("h1"), HostReady(True, "Waiting for x."))
+    assert (running.state, running.message) == (State.RUNNING, "Waiting for x.")
+    answered, said = handle(running, AnswersPending(""), 9.0)
+    assert (answered.state, answered.message, said) == (State.RUNNING, "", [])
+    assert after(AnswersPending("Waiting for y."), life=answered).message == "Waiting for y."
+    assert after(Requeued("moved"), life=running).message == ""
+    waiting = after(Placed("h1"), HostReady(False, "Waiting for x."), Data())
+    assert (waiting.state, waiting.message) == (State.RUNNING, "Waiting for x.")
+
+
+def test_a_board_that_is_not_up_ignores_answers_of_sources() -> None:
+    for life in (after(), after(Placed("h1")), after(*UP, Stop()), after(*UP, Kill())):
+        assert handle(life, AnswersPending("Waiting for x."), 9.0) == (life, [])
 
 
 def test_a_board_whose_data_is_gone_waits_and_its_no_data_timeout_begins_again() -> None:
@@ -242,6 +259,10 @@ class Board(RuleBasedStateMachine):
     def expired(self) -> None:
         self.tell(Expired())
         assert self.life.state in ENDED
+
+    @rule(pending=st.sampled_from(["", "Waiting for x."]))
+    def answers_pending(self, pending: str) -> None:
+        self.tell(AnswersPending(pending))
 
     @rule(event=st.sampled_from([Idle(1.0), NoData(1.0), Released(), Requeued("moved")]))
     def other(self, event: Event) -> None:

@@ -15,11 +15,11 @@ from boards.test_control import Asked
 from support import every_kind
 from support.buckets import Place
 from support.endpoints import PLUGIN, compare
-from support.fault_proxy import FaultProxy, Slow
+from support.fault_proxy import FaultProxy, Silent, Slow, Status
 from support.live import PATIENCE, VERSION, cache_at, eventually, scalar
 from support.ours import Ours
 from tbhub import SummaryWriter
-from tbhub.boards.board import BoardOptions, Source
+from tbhub.boards.board import BoardOptions, Source, Trouble
 from tbhub.series.run_log import RunLog
 from tbhub.series.tree import find_runs
 
@@ -111,6 +111,100 @@ def test_a_store_that_answers_late_keeps_nobody_waiting(
         assert set(ours.series("loss")) == {"."}
         assert ours.json(f"{PLUGIN}/timeseries/tags")["scalars"]["runTagInfo"] == {".": ["loss"]}
         assert ours.json("/data/plugins_listing")["projector"]["enabled"] is False
+
+
+def test_a_board_with_data_reports_a_source_that_has_not_answered_without_waiting_for_it(
+    tmp_path: Path, s3: MakePlace, proxy: FaultProxy
+) -> None:
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_scalar("loss", 1, 1)
+    place = s3(endpoint=proxy.url)
+    proxy.add(Silent())
+
+    async def main() -> None:
+        host = Asked()
+        try:
+            _, state = await put(host, Source(str(tmp_path)), source(place))
+            assert (state["has_data"], state["unanswered"], state["troubles"]) == (
+                True,
+                place.uri,
+                [],
+            )
+        finally:
+            host.control.close()
+            host.follower.close()
+
+    asyncio.run(main())
+
+
+def test_a_source_that_can_no_longer_be_read_is_in_trouble_and_stays_shown(
+    s3: MakePlace, proxy: FaultProxy
+) -> None:
+    place = s3(endpoint=proxy.url)
+    store, prefix = place.open()
+    store.put(f"{prefix}/run/{FILE}", VERSION + scalar("loss", 1, 1))
+    with Ours(single=True) as ours:
+        ours.board.add(source(place))
+        assert ours.follower.wait_until_loaded(PATIENCE)
+        assert ours.board.troubles() == []
+        proxy.refuse()
+        eventually(lambda: bool(ours.board.troubles()))
+        (trouble,) = ours.board.troubles()
+        assert (trouble.path, trouble.shown) == (place.uri, True)
+        assert "no connection" in trouble.problem
+        assert set(ours.series("loss")) == {"run"}
+        proxy.heal()
+        eventually(lambda: ours.board.troubles() == [])
+
+
+def test_a_source_that_cannot_be_read_is_reported_before_many_that_are_missing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with Ours(single=True) as ours:
+        for name in (*"abcdefgh", "loop"):
+            ours.board.add(Source(str(tmp_path / name), name))
+        assert ours.board.troubles()[0].path == str(tmp_path / "loop")
+
+
+def test_a_single_listing_that_fails_is_no_trouble(s3: MakePlace, proxy: FaultProxy) -> None:
+    place = s3()
+    store, prefix = place.open()
+    store.put(f"{prefix}/run/{FILE}", VERSION + scalar("loss", 1, 1))
+    behind = Place("s3", place.uri, {**place.credentials, "endpoint": proxy.url})
+    with Ours(single=True) as ours:
+        ours.board.add(source(behind))
+        assert ours.follower.wait_until_loaded(PATIENCE)
+        told: list[Trouble] = []
+        ours.board.listen(lambda: told.extend(ours.board.troubles()))
+        before = len(proxy.requests)
+        proxy.add(Status(403, "InvalidAccessKeyId"), times=1)
+        eventually(lambda: len(proxy.requests) > before)
+        store.put(f"{prefix}/later/{FILE}", VERSION + scalar("loss", 1, 1))
+        eventually(lambda: set(ours.series("loss")) == {"run", "later"})
+        assert told == []
+
+
+def test_a_source_that_has_failed_has_answered_and_is_in_trouble(
+    tmp_path: Path, s3: MakePlace
+) -> None:
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_scalar("loss", 1, 1)
+    wrong = s3(secret_access_key="wrong")
+
+    async def main() -> None:
+        host = Asked()
+        try:
+            _, state = await put(host, Source(str(tmp_path)), source(wrong))
+            while state["unanswered"]:
+                _, state = await host.ask("GET", "/control/boards/b")
+                await asyncio.sleep(0.01)
+            assert [each["path"] for each in state["troubles"]] == [wrong.uri]
+        finally:
+            host.control.close()
+            host.follower.close()
+
+    asyncio.run(main())
 
 
 async def put(host: Asked, *sources: Source) -> tuple[int, Any]:

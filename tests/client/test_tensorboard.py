@@ -38,7 +38,7 @@ from tbhub.client.board_status import PAI_WORDS, BoardStatus
 from tbhub.client.calls import Call
 from tbhub.client.replies import Lost, Reply
 from tbhub.client.steps import Steps, do
-from tbhub.client.tensorboard import wait_until_up
+from tbhub.client.tensorboard import wait_until_looked, wait_until_up
 
 UNREADABLE = "oss://no-such-bucket/logs"  # without region and credentials nobody is asked
 
@@ -234,6 +234,26 @@ def test_a_place_that_cannot_be_read_raises_or_warns() -> None:
             await AsyncTensorBoard.create(uri=UNREADABLE, strict=False)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("problem", ["", "s3://b/x cannot be read: no."])
+def test_a_board_with_data_is_waited_for_until_each_source_has_answered(problem: str) -> None:
+    board = TensorBoard.create(runs="all").details
+    pending = board.model_copy(update={"message": "Waiting for the first answer of s3://b/x."})
+    answered = board.model_copy(update={"problem": problem})
+    replies = [pending, answered]
+
+    def send(_call: Call[Any]) -> Reply:
+        return Reply(200, replies.pop(0).model_dump_json().encode())
+
+    assert do(wait_until_looked(pending, None), send) == answered
+    assert replies == []
+
+
+def test_a_source_that_never_answers_is_waited_for_until_the_timeout() -> None:
+    board = TensorBoard.create(runs="all").details
+    pending = board.model_copy(update={"message": "Waiting for the first answer of s3://b/x."})
+    assert do(wait_until_looked(pending, 0), lambda _call: Lost("gone", sent=False)) == pending
 
 
 def test_waiting_in_vain_tells_why() -> None:

@@ -179,7 +179,7 @@ def test_many_with_the_same_trouble_are_one_finding() -> None:
 
 def test_runs_that_cannot_be_read_have_their_own_advice() -> None:
     runs = [run(), run(id=2, name="run2", location="s3://bucket/b")]
-    here, there = found(board(runs=2), *runs, place=Place(problem="no"))
+    here, there = found(board(runs=2), *runs, place=Place(problem="Permission denied"))
     assert "run1" in here.text
     assert "another user" in here.advice
     assert "run2" in there.text
@@ -250,6 +250,53 @@ def test_a_place_that_is_read_names_the_connection_that_is_used() -> None:
     findings = diagnose(board(uris=[place], runs=0), [], UP, None, shown, {place: "new"}, now=NOW)
     (source,) = [each.text for each in findings if each.subject == "source"]
     assert source.endswith(f"credentials: {SENT} from connection new.")
+
+
+@pytest.mark.parametrize("connection", ["old", ""])
+def test_a_place_that_can_no_longer_be_read_is_an_error_and_says_what_is_used(
+    connection: str,
+) -> None:
+    place = "s3://bucket/b"
+    shown = seen(place, "no connection", SENT)
+    shown["sources"][0] |= {"runs": 2, "files": 3}  # which stay shown
+    used = {place: connection}
+    findings = diagnose(board(uris=[place], runs=2), [], UP, None, shown, used, now=NOW)
+    (error,) = [each for each in findings if each.level == "error"]
+    assert error.text.startswith(f"{place} cannot be read: no connection. Credentials: {SENT} from")
+    (source,) = [each.text for each in findings if each.subject == "source"]
+    by = f"connection {connection}" if connection else "the hub's environment"
+    assert source == (
+        f"Host local-1 cannot read {place}; it shows 2 runs in 3 event files that it has read "
+        f"before, credentials: {SENT} from {by}."
+    )
+
+
+def test_runs_below_a_place_count_as_looked_at() -> None:
+    place = "s3://bucket/b"
+    shown = seen(place, "", SENT)
+    shown["sources"][0] |= {"runs": 2, "files": 2}
+    findings = diagnose(board(uris=[place], runs=2), [], UP, None, shown, {}, now=NOW)
+    assert findings[0].text == "Nothing wrong was found: 2 runs looked at."
+    assert not any("of which" in each.text for each in findings)
+
+
+def test_runs_that_were_not_looked_at_are_not_counted_as_such() -> None:
+    runs = [run(id=number) for number in range(1, 1001)]
+    good, more = found(board(runs=1500), *runs)
+    assert good.text == "Nothing wrong was found: 1,000 runs looked at."
+    assert more.text == "It has 1,500 runs, of which 1,000 were looked at."
+
+
+def test_a_path_that_is_a_loop_of_links_is_not_advised_to_have_other_rights() -> None:
+    problem = "Too many levels of symbolic links"
+    shown = seen("/loop", problem, "")
+    del shown["sources"][0]["credentials"]
+    shown["sources"][0] |= {"exists": False, "readable": False, "user": "ada on here"}
+    findings = diagnose(board(uris=["/loop"], runs=0), [], UP, None, shown, now=NOW)
+    (error,) = [each for each in findings if each.level == "error"]
+    assert (error.text, error.advice) == (f"/loop cannot be read: {problem}.", "")
+    (error,) = found(None, run(), place=Place(problem=problem))
+    assert error.advice == ""
 
 
 # ------------------------------------------------------------------------------- real places

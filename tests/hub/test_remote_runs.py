@@ -13,14 +13,16 @@ import psutil
 import pytest
 
 from support import seaweedfs as weed
+from support.buckets import proxy
+from support.fault_proxy import FaultProxy, Slow
 from support.hub import HubProcess, clean_environment, eventually
 from support.seaweedfs import SeaweedFS, seaweedfs
 from support.up import COMMAND
-from tbhub import SummaryWriter
+from tbhub import SourceUnreadable, SummaryWriter, TensorBoard
 from tbhub.storage.open import open_store
 from tbhub.storage.store import Store
 
-__all__ = ["seaweedfs"]
+__all__ = ["proxy", "seaweedfs"]
 
 
 class Place:
@@ -307,6 +309,85 @@ def test_a_board_whose_credentials_are_removed_waits_and_logs_why(
     place.connect(hub)
     hub.wait_for(board, "RUNNING")
     eventually(lambda: logged()[-1] == "data is there; is running")
+
+
+def test_a_running_board_reports_that_its_bucket_cannot_be_read_at_the_moment(
+    hub: HubProcess, place: Place, proxy: FaultProxy
+) -> None:
+    with place.writer("a") as writer:
+        writer.add_scalar("loss", 1.0, 1)
+    place.send("a")
+    place.connect(hub, endpoint=proxy.url)
+    board = hub.create_board(uris=[place.uri])["id"]
+    hub.wait_for(board, "RUNNING")
+
+    def problem() -> str:
+        return str(hub.json("GET", f"/api/v1/boards/{board}")["problem"])
+
+    def last_line() -> tuple[str, str]:
+        line = hub.json("GET", f"/api/v1/boards/{board}/logs")["lines"][-1]
+        return line["level"], line["text"]
+
+    proxy.refuse()
+    said = eventually(problem)
+    assert said.startswith(f"{place.uri} cannot be read: no connection")
+    assert "what was read before stays shown. hint: `tbhub storage test weed" in said
+    eventually(lambda: last_line() == ("warning", problem()))
+    assert hub.json("GET", f"/boards/{board[:8]}/data/runs") == ["a"]
+    assert hub.json("GET", f"/api/v1/boards/{board}")["state"] == "RUNNING"
+    findings = hub.json("GET", f"/api/v1/boards/{board}/doctor")["findings"]
+    levels = {each["subject"]: each["level"] for each in findings}
+    assert levels["permission"] == "error"
+    (source,) = [each["text"] for each in findings if each["subject"] == "source"]
+    assert source.startswith(f"Host local-1 cannot read {place.uri}; it shows 1 run ")
+    assert source.endswith(" from connection weed.")
+    proxy.heal()
+    eventually(lambda: not problem())
+    eventually(lambda: last_line() == ("info", "what it shows can be read now"))
+
+
+def test_a_board_over_runs_reports_one_that_cannot_be_read_beside_others(
+    tmp_path: Path, place: Place
+) -> None:
+    with SummaryWriter(tmp_path / "runs" / "here") as writer:
+        writer.add_scalar("loss", 0.0, 1)
+    with place.writer("there") as writer:
+        writer.add_scalar("loss", 1.0, 1)
+    place.send("there")
+    with HubProcess(tmp_path / "home", logdirs=tmp_path / "runs") as hub:
+        place.connect(hub)
+        tbhub(hub, "add", place.uri)
+        hub.wait_for_runs(2)
+        place.disconnect(hub)
+        place.connect(hub, secret_access_key="wrong")
+        board = hub.create_board(trials=[run["id"] for run in runs(hub).values()])["id"]
+
+        def problem() -> str:
+            return str(hub.json("GET", f"/api/v1/boards/{board}")["problem"])
+
+        said = eventually(problem)
+        assert said.startswith(f"{place.uri}/there cannot be read: ")
+        assert hub.wait_for(board, "RUNNING")["problem"] == said
+        place.disconnect(hub)
+        place.connect(hub)
+        eventually(lambda: not problem())
+
+
+def test_create_raises_for_a_bucket_that_answers_late_that_it_cannot_be_read(
+    hub: HubProcess, place: Place, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with place.writer("here") as writer:
+        writer.add_scalar("loss", 1.0, 1)
+    proxy.add(Slow(2), times=1)
+    place.connect(hub, endpoint=proxy.url, secret_access_key="wrong")
+    monkeypatch.setenv("TBHUB_URL", hub.url)
+    monkeypatch.setenv("TBHUB_TOKEN", hub.token)
+    uris = [place.uri, str(place.directory)]
+    with pytest.raises(SourceUnreadable, match=f"{place.uri} cannot be read: "):
+        TensorBoard.create(uri=uris)
+    with pytest.warns(UserWarning, match="cannot be read"):
+        board = TensorBoard.create(uri=uris, strict=False)
+    assert board.status == "RUNNING"
 
 
 def test_storage_by_the_command_line(hub: HubProcess, place: Place) -> None:

@@ -110,16 +110,18 @@ class Notice:
 
 @dataclass(frozen=True)
 class Trouble:
-    """A source of which nothing can be shown.
+    """A source that is missing or cannot be read.
 
     Attributes:
         problem: Why it cannot be read; empty for a path that does not exist, and may yet.
         place: It was named itself, and is not a run of the catalog.
+        shown: It could be read before, and what was read is still shown.
     """
 
     path: str
     problem: str = ""
     place: bool = True
+    shown: bool = False
 
 
 class ShownRun(Protocol):
@@ -415,6 +417,14 @@ class Board:
         return sum(log.version > 0 for log in logs), len(logs) + unlisted
 
     @property
+    def unanswered(self) -> str:
+        """Return a source that was neither listed nor failed to be; empty if there is none."""
+        for each in list(self._sources):
+            if each.root is None or not each.root.is_listed:
+                return _text(each.source.path)
+        return ""
+
+    @property
     def has_data(self) -> bool:
         """Whether anything has been logged; the record every file begins with is nothing."""
         return any(
@@ -538,15 +548,16 @@ class Board:
         return [(each.source, each.root) for each in list(self._sources)]
 
     def troubles(self) -> list[Trouble]:
-        """Return the sources that are missing or cannot be read as a whole; the first few."""
+        """Return the first few sources that cannot be read as a whole, then those missing."""
         found: list[Trouble] = []
         for source, root in self.roots()[:_CHECKED_SOURCES]:
-            if root is None or root.runs or len(found) >= _SHOWN_TROUBLES:
+            if root is None:
                 continue
             problem = root.problems.get(root.path, "")
             if problem or root.is_missing:
-                found.append(Trouble(_text(source.path), problem, "run" not in source.columns))
-        return found
+                place = "run" not in source.columns
+                found.append(Trouble(_text(source.path), problem, place, bool(root.runs)))
+        return sorted(found, key=lambda each: not each.problem)[:_SHOWN_TROUBLES]
 
     def notices(self) -> list[Notice]:
         """What was skipped, cannot be read or is missing."""

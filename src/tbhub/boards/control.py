@@ -26,7 +26,7 @@ import hmac
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -66,7 +66,7 @@ class _Watched:
 
     board: Board
     stop: Callable[[], None]
-    wanted: int = 0
+    wanted: Sequence[Source] = ()
     adding: asyncio.Future[None] | None = None
     is_over: bool = False
     told: dict[str, Any] | None = None
@@ -227,7 +227,7 @@ class Control:
                 logger.error("board %s lacks runs", board_id, exc_info=adding.exception())
             self._note(board_id)
 
-        watched.wanted = len(sources)
+        watched.wanted = sources
         work = self._in_thread(_make_sources, watched, sources)
         watched.adding = asyncio.ensure_future(work)
         watched.adding.add_done_callback(listed)
@@ -290,10 +290,13 @@ class Control:
     async def _look(self, watched: _Watched) -> dict[str, Any]:
         async with watched.lock:
             watched.looked = time.monotonic()
+            is_incomplete = len(watched.board.sources) < len(watched.wanted)
             state: dict[str, Any] = await self._in_thread(board_state, watched.board)
             if watched.adding is not None and not watched.adding.done():
                 done, total = watched.board.loading
-                state["loading"] = {"done": done, "total": max(total, watched.wanted)}
+                state["loading"] = {"done": done, "total": max(total, len(watched.wanted))}
+                if is_incomplete:
+                    state["unanswered"] = state["unanswered"] or watched.wanted[-1].path
             watched.told = state
             return state
 
@@ -384,9 +387,12 @@ class Control:
 
 
 def board_state(board: Board) -> dict[str, Any]:
-    """How a board stands, for the hub."""
+    """Return how a board stands, for the hub; `unanswered` is one of the sources, or empty."""
+    # What is known of a source that has answered is looked up after that it has.
+    unanswered = board.unanswered
     state = state_of(board)
     return {
+        "unanswered": unanswered,
         "runs": state["runs"],
         "loading": state["loading"],
         "has_data": board.has_data,

@@ -100,9 +100,21 @@ class Requeued:
 
 @dataclass(frozen=True)
 class HostReady:
-    """The host has the board."""
+    """The host has the board; `pending` as in `AnswersPending`."""
 
     has_data: bool
+    pending: str = ""
+
+
+@dataclass(frozen=True)
+class AnswersPending:
+    """Sources have not answered for the first time, or all have by now.
+
+    Attributes:
+        pending: What is waited for, in words; empty: every source has answered or failed once.
+    """
+
+    pending: str
 
 
 @dataclass(frozen=True)
@@ -182,6 +194,7 @@ Event = (
     | Placed
     | Requeued
     | HostReady
+    | AnswersPending
     | Data
     | DataGone
     | Stop
@@ -269,7 +282,8 @@ def _placed(life: Life, event: Placed, now: float) -> After:
 def _requeued(life: Life, event: Requeued, now: float) -> After:
     if life.state not in (State.STARTING, *READY):
         return life, []
-    queued = replace(life, state=State.QUEUED, host=None, started=None, ready=None)
+    message = "" if life.state in READY else life.message
+    queued = replace(life, state=State.QUEUED, host=None, started=None, ready=None, message=message)
     return queued, [Say(f"{event.why}; another host will be chosen"), Place()]
 
 
@@ -277,9 +291,16 @@ def _host_ready(life: Life, event: HostReady, now: float) -> After:
     if life.state != State.STARTING:
         return life, []
     if event.has_data:
-        return replace(life, state=State.RUNNING, ready=now, message=""), [Say("is running")]
-    waiting = replace(life, state=State.WAITING, ready=now, message="")
+        running = replace(life, state=State.RUNNING, ready=now, message=event.pending)
+        return running, [Say("is running")]
+    waiting = replace(life, state=State.WAITING, ready=now, message=event.pending)
     return waiting, [Say("is up and waits for the first data")]
+
+
+def _answers_pending(life: Life, event: AnswersPending, now: float) -> After:
+    if life.state not in READY:
+        return life, []
+    return replace(life, message=event.pending), []
 
 
 def _data(life: Life, event: Data, now: float) -> After:
@@ -412,6 +433,7 @@ _HANDLERS: dict[type[Event], Callable[..., After]] = {
     Placed: _placed,
     Requeued: _requeued,
     HostReady: _host_ready,
+    AnswersPending: _answers_pending,
     Data: _data,
     DataGone: _data_gone,
     Stop: _stop,

@@ -57,7 +57,8 @@ def doctor(
         if found[-1].level != "error":
             found += _hosts(hub)
             for board in boards or ():
-                found += hub.doctor(find(hub, board).id).findings
+                said = hub.doctor(find(hub, board).id).findings
+                found += [each for each in said if each not in found]  # of a host: said above
     if as_json:
         print_json([each.model_dump(mode="json") for each in found])
     else:

@@ -10,6 +10,7 @@ board.stop()
 from __future__ import annotations
 
 import builtins
+import math
 import os
 import time
 import warnings
@@ -44,6 +45,7 @@ P = ParamSpec("P")
 UP = frozenset({State.RUNNING, State.WAITING})
 ENDED = frozenset({State.STOPPED, State.TERMINATED, State.FAILED})
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+_ANSWER_TIMEOUT = 35.0  # seconds; a store has answered or failed by then, see `bucket.PATIENCE`
 # How much of a board's log is looked through for warnings, and how much of these is told.
 _LAST_LINES, _MOST_WARNINGS, _LONGEST_WARNING = 100, 3, 500
 
@@ -478,16 +480,32 @@ def wait_until_up(board: Board, timeout: float | None, *, data: bool = False) ->
 
 
 def wait_until_looked(board: Board, timeout: float | None) -> Steps[Board]:
-    """Wait until a board that is up has looked for data once: `message` says what it waits for."""
-    end = None if timeout is None else time.monotonic() + timeout
+    """Wait until each source of a board that is up has answered or failed once.
+
+    Without data `message` says then what the board waits for. Ends with the timeout; if the board
+    has data, after `_ANSWER_TIMEOUT` at the latest.
+    """
+    begin = time.monotonic()
     pause = _FIRST_PAUSE
-    while board.state == State.WAITING and not board.message:
-        if end is not None and time.monotonic() >= end:
+    while not has_looked(board):
+        limit = _ANSWER_TIMEOUT if board.state == State.RUNNING else math.inf
+        if time.monotonic() - begin >= min(limit, math.inf if timeout is None else timeout):
             break
         yield Pause(pause)
         pause = min(pause * 1.5, _LONGEST_PAUSE)
         board = yield from ask(calls.board(board.id))
     return board
+
+
+def has_looked(board: Board) -> bool:
+    """Return whether each source of a board has answered or failed once, or one is unreadable.
+
+    A board with data has a message only while it waits for the first answer of a source; one
+    without data has none before all have answered.
+    """
+    if board.state == State.WAITING:
+        return bool(board.message)
+    return board.state != State.RUNNING or bool(board.problem) or not board.message
 
 
 def difference_from_request(board: Board, new: NewBoard) -> str | None:

@@ -27,7 +27,7 @@ from tbhub.events.names import is_event_file
 from tbhub.hub.access import Caller
 from tbhub.hub.conductor import Conductor
 from tbhub.hub.connections import connections_used
-from tbhub.hub.troubles import unreadable_hint
+from tbhub.hub.troubles import is_about_rights, unreadable_hint
 from tbhub.series.watch import is_remote
 
 _MOST_RUNS = 1000  # that are looked at
@@ -126,11 +126,13 @@ def diagnose(
     places = {run.id: look(run.location) for run in runs}
     found += _places(runs, places)
     found += _runs(runs, places, now)
-    found += [_uri(uri, look(uri)) for uri in board.uris if not look(uri).files]
+    looked = {uri: look(uri) for uri in board.uris}
+    found += [_uri(uri, place) for uri, place in looked.items() if place.problem or not place.files]
     order = {"error": 0, "warning": 1, "info": 2, "ok": 3}
     found.sort(key=lambda each: order[each.level])
     if not any(each.level in ("error", "warning") for each in found):
-        text = f"Nothing wrong was found: {board.runs:,} run{'s' * (board.runs != 1)} looked at."
+        count = len(runs) if _has_more(board, runs) else board.runs
+        text = f"Nothing wrong was found: {count:,} run{'s' * (count != 1)} looked at."
         found.insert(0, Finding(level="ok", subject="board", text=text))
     return found
 
@@ -155,7 +157,7 @@ def _as_seen(look: Callable[[str], Place], seen: Mapping[str, Any]) -> Callable[
         if source is None or not source["listed"]:
             return place
         problem = source["problem"] or None
-        exists = bool(source.get("exists", True))
+        exists = bool(problem or source.get("exists", True))
         if exists and not problem and not source.get("readable", True):
             problem = f"the user {source['user']} may not read it"
         return replace(
@@ -180,15 +182,20 @@ def _tensorboard(seen: Mapping[str, Any], host: str) -> Finding:
 
 
 def _seen_sources(seen: Mapping[str, Any]) -> Iterable[Finding]:
-    """What the host reads, the first few; what it cannot read is an error elsewhere."""
+    """Return what the host reads of the first few sources, and as whom.
+
+    That a source cannot be read is an error elsewhere.
+    """
     for each in seen["sources"][:_NAMED]:
-        if each["problem"] or not each["listed"] or not each.get("exists", True):
+        problem, runs, files = each["problem"], each["runs"], each["files"]
+        if not each["listed"] or not (problem or each.get("exists", True)):
             continue
-        runs, files = each["runs"], each["files"]
-        text = (
-            f"Host {seen['host']} reads {each['path']}: {runs:,} run{'s' * (runs != 1)} in "
-            f"{files:,} event file{'s' * (files != 1)}"
-        )
+        read = f"{runs:,} run{'s' * (runs != 1)} in {files:,} event file{'s' * (files != 1)}"
+        if not problem:
+            text = f"Host {seen['host']} reads {each['path']}: {read}"
+        else:
+            kept = f"; it shows {read} that it has read before" if runs else ""
+            text = f"Host {seen['host']} cannot read {each['path']}{kept}"
         by = f", credentials: {each['credentials']}" if each["credentials"] else ""
         user = f", as {each['user']}" if "user" in each else ""
         yield Finding(level="info", subject="source", text=f"{text}{by}{user}.")
@@ -232,13 +239,21 @@ def _sources(board: Board, runs: Sequence[Run]) -> Iterable[Finding]:
             text=f"Nothing matches {what}.",
             advice="Look with tbhub runs; a board made with --follow shows what comes later.",
         )
-    if board.runs > len(runs):
+    if _has_more(board, runs):
         text = f"It has {board.runs:,} runs, of which {len(runs):,} were looked at."
         yield Finding(level="info", subject="runs", text=text)
     if board.runs > _MANY_RUNS:
         text = f"{board.runs:,} runs are more than a page of TensorBoard shows quickly."
         advice = "Choose fewer, for example with where and limit."
         yield Finding(level="warning", subject="slow", text=text, advice=advice)
+
+
+def _has_more(board: Board, runs: Sequence[Run]) -> bool:
+    """Return whether a board has more runs of the catalog than were looked at.
+
+    Runs below its paths and URIs are not among them: its host looks at these.
+    """
+    return board.runs > len(runs) >= _MOST_RUNS
 
 
 def _host(stands: Mapping[str, Any]) -> Iterable[Finding]:
@@ -285,7 +300,9 @@ def _places(runs: Sequence[Run], places: Mapping[int, Place]) -> Iterable[Findin
             why, connection = _why(places[run.id]), places[run.id].connection
             closed.setdefault((is_uri(run.location), why, connection), []).append(run)
     for (in_bucket, why, connection), some in closed.items():
-        advice = "The hub runs as another user than who logs: give it the right to read."
+        advice = ""
+        if is_about_rights(why):
+            advice = "The hub runs as another user than who logs: give it the right to read."
         if in_bucket:
             advice = _storage_advice(some[0].location, why, connection)
         yield _finding("error", "permission", f"cannot be read: {why}", some, advice)
@@ -356,11 +373,7 @@ def _uri(uri: str, place: Place) -> Finding:
         return Finding(level="error", subject="location missing", text=text, advice=advice)
     if place.problem:
         text = f"{uri} cannot be read: {_why(place)}."
-        advice = (
-            _storage_advice(uri, place.problem, place.connection)
-            if is_uri(uri)
-            else "The user that the board is served as needs the right to read it."
-        )
+        advice = _storage_advice(uri, place.problem, place.connection)
         return Finding(level="error", subject="permission", text=text, advice=advice)
     text = f"{uri} has no event files itself; what lies below it is shown."
     return Finding(level="info", subject="no files", text=text)

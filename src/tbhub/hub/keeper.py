@@ -331,7 +331,8 @@ class Keeper:
         entry.seen_runs = sum("columns" in source for source in told["sources"])
         self._note(entry, state)
         if entry.life.generation == generation and not entry.deleted:
-            await self.apply(entry, lives.HostReady(state["has_data"]))
+            pending = troubles.waits_for_answer(state.get("unanswered", ""))
+            await self.apply(entry, lives.HostReady(state["has_data"], pending))
             await self.board_stands(link.id, entry.id, state)
 
     async def check_payload(self, entry: Entry) -> None:
@@ -415,6 +416,9 @@ class Keeper:
         if self._note(entry, state):
             self.publish(entry)
         await self._note_trouble(entry)
+        pending = troubles.waits_for_answer(state.get("unanswered", ""))
+        if entry.life.state in READY and bool(pending) != bool(entry.life.message):
+            await self.apply(entry, lives.AnswersPending(pending))
         if state["has_data"] and entry.life.state == State.WAITING:
             await self.apply(entry, lives.Data())
         fresh = [

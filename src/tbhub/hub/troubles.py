@@ -3,10 +3,15 @@ No input, no output."""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tbhub.catalog.selection import is_uri
+
+_RIGHT = "the user that the board is served as needs the right to read it"
+_ABOUT_RIGHTS = (os.strerror(errno.EACCES), os.strerror(errno.EPERM), "may not read")
 
 
 def unreadable(
@@ -19,6 +24,8 @@ def unreadable(
 ) -> str:
     """Return why what a board was asked to show cannot be read; empty if it can be.
 
+    A run of the catalog that merely does not exist is no problem of a board with data.
+
     Args:
         troubles: Of the board's sources, as its host reports them; see `boards.board.Trouble`.
         has_data: Whether the board shows something.
@@ -28,12 +35,13 @@ def unreadable(
     """
     for each in troubles:
         path, problem = str(each["path"]), str(each["problem"])
-        if has_data and not each["place"]:
-            continue
         if problem:
             hint = unreadable_hint(path, problem, connections.get(path, ""))
-            said = f"{path} cannot be read: {problem.rstrip('.')}."
+            kept = "; what was read before stays shown" if each.get("shown") else ""
+            said = f"{path} cannot be read: {problem.rstrip('.')}{kept}."
             return f"{said} hint: {hint}" if hint else said
+        if has_data and not each["place"]:
+            continue
         if launcher != "local" and on_hub(path):
             return (
                 f"{path} exists on the hub's machine but not where the board is served. hint: "
@@ -51,6 +59,16 @@ def waits_for(troubles: Sequence[Mapping[str, Any]]) -> str:
     return "Waiting for data: nothing has been logged there."
 
 
+def is_about_rights(problem: str) -> bool:
+    """Return whether a path cannot be read because its user lacks the right to."""
+    return any(each in problem for each in _ABOUT_RIGHTS)
+
+
+def waits_for_answer(path: str) -> str:
+    """Return what a board waits for whose source at a path has not answered yet."""
+    return f"Waiting for the first answer of {path}." if path else ""
+
+
 def unreadable_hint(path: str, problem: str, connection: str = "") -> str:
     """Return what to do about a path that cannot be read; empty if the problem says so itself.
 
@@ -60,7 +78,7 @@ def unreadable_hint(path: str, problem: str, connection: str = "") -> str:
     if "hint:" in problem:
         return ""
     if not is_uri(path):
-        return "the user that the board is served as needs the right to read it"
+        return _RIGHT if is_about_rights(problem) else ""
     if "no such bucket" in problem:
         return "check the name of the bucket, or create it"
     if connection:

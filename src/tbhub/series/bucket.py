@@ -246,6 +246,8 @@ class Bucket:
                 root.traffic.count(requests)
             watch.is_under_way = False
             changed: set[str] = set()
+            # It could be listed until now: the next listing tells whether that is over.
+            is_first_failure = bool(problem and watch.pace and not watch.pace.failures)
             if is_too_wide:
                 self._too_wide.add(watch.prefix)
                 self._planned = False
@@ -254,7 +256,7 @@ class Bucket:
             else:
                 changed = self._take(watch, entries, requests, now - began)
             watch.looks = max(watch.looks, 0 if is_too_wide else looks)
-        if not is_too_wide and roots:
+        if not is_too_wide and not is_first_failure and roots:
             self._listener.on_listed(self, roots, changed, problem)
         with self._changed:
             self._changed.notify_all()
