@@ -24,7 +24,7 @@ from tbhub.api.models import (
     State,
 )
 from tbhub.api.problems import Ambiguous, BadRequest, NotFound, TensorboardLimitExceeded
-from tbhub.cli.asking import selector
+from tbhub.cli.asking import selector, unknown_words
 from tbhub.cli.boards import _insist_on_life
 from tbhub.cli.completion import complete_boards
 from tbhub.cli.failures import exit_code, lines_of
@@ -99,6 +99,67 @@ def test_words_are_one_selector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert selector(["run1", "./x ??? where"]) == "run1 ./x ??? where"
     assert selector(["where", "path", "=", "a/b/c"]) == "where path = a/b/c"
     assert selector(None) == ""
+
+
+def test_a_word_with_a_slash_that_names_a_directory_is_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("runs/exp8", "runs/7", "runs/job7", "runs/my exp", "a/b/c", "exp:x/y", "run7"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "runs" / "events.out.tfevents.1").touch()
+    (tmp_path / "runs" / "notes.txt").touch()
+    for word in ("runs/exp8", "runs/7", "runs/job7", "a/b", "a/b/c", "runs/events.out.tfevents.1"):
+        assert selector([word]) == f"{tmp_path}/{word}"
+    assert selector(["run343,", "runs/exp8,", "7"]) == f"run343, {tmp_path}/runs/exp8, exp:7"
+    assert selector(["runs/exp8", "where lr<1"]) == f"{tmp_path}/runs/exp8 where hparams.lr < 1"
+    assert selector(["runs/my exp"]) == f'"{tmp_path}/runs/my exp"'
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "run7",
+        "runs",
+        "7",
+        "runs/*",
+        "runs/exp?",
+        '"runs/exp8"',
+        "exp:x/y",
+        "runs/exp:x",
+        "trial:runs/exp8",
+        "runs/none",
+        "runs/notes.txt",
+        "s3://runs/exp8",
+        "where path = runs/exp8",
+    ],
+)
+def test_other_words_stay_names_although_there_is_a_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("runs/exp8", "exp:x/y", "run7", "7", "runs/exp:x", "trial:runs/exp8", "runs/*"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "runs" / "notes.txt").touch()
+    assert selector([word]) == word
+    assert selector(word.split()) == word
+
+
+@pytest.mark.parametrize(
+    ("words", "terms", "unknown"),
+    [
+        ("run1 runs", ["runs"], ["runs"]),
+        ("7 9", ["exp:9"], ["9"]),
+        ("run1-run5 job7", ["job7", "run1-run5"], ["run1-run5", "job7"]),
+        ("run1", [], []),
+        ("", ["run1"], []),
+    ],
+)
+def test_unknown_words_are_those_that_the_hub_reports(
+    words: str, terms: list[str], unknown: list[str]
+) -> None:
+    assert unknown_words(words, NotFound("x", terms=terms)) == unknown
+    assert unknown_words(words, NotFound("x")) == []
 
 
 def test_times() -> None:

@@ -272,6 +272,39 @@ def test_paths_are_those_of_the_current_directory(up: Up) -> None:
     assert found["uris"] == [str(up.directory / "my other, runs")]
 
 
+def test_a_word_with_a_slash_is_a_path_if_there_is_such_a_directory(
+    up: Up, trials: dict[str, int]
+) -> None:
+    assert {each["path"] for each in up.json("runs", "runs/a")} == {"a/1", "a/2", "a/3"}
+    assert up.json("runs", "show", "runs/a/1")["id"] == trials["a/1"]
+    id_ = start(up, "runs/a")
+    assert shown_runs(up, id_) == 3
+    assert up.done("add", id_, "runs/b").endswith(" shows 5 runs\n")
+    assert "would delete 3 runs" in up.done("runs", "delete", "runs/a", "--dry-run")
+    up.done("view", "runs/a", "exp:b")
+    assert [each["runs"] for each in up.json("list")].count(5) == 2
+    # The directory counts, although a run's path ends so.
+    (up.directory / "a" / "1").mkdir(parents=True)
+    try:
+        said = up.failed(3, "runs", "a/1")
+        assert said.startswith(f"tbhub: There is no run at or below {up.directory}/a/1")
+    finally:
+        (up.directory / "a" / "1").rmdir()
+        (up.directory / "a").rmdir()
+    assert [each["id"] for each in up.json("runs", "a/1")] == [trials["a/1"]]
+
+
+def test_a_run_is_shown_by_its_directory_although_runs_lie_below_it(up: Up) -> None:
+    for name in ("nest/outer", "nest/outer/inner"):
+        log(up.directory / "runs" / name)
+    try:
+        eventually(lambda: up.run("runs", "./runs/nest", "-q").stdout.count("\n") == 2)
+        assert up.json("runs", "show", "runs/nest/outer")["path"] == "nest/outer"
+        assert "names 2 runs" in up.failed(3, "runs", "show", "runs/nest")
+    finally:
+        up.done("runs", "delete", "./runs/nest", "--files", "--yes")
+
+
 def test_options_of_a_board(up: Up) -> None:
     id_ = start(
         up, "all", "--name", "mine", "--name-template", "{run}-{hparams.lr}", "--group-by", "lr",
@@ -430,6 +463,44 @@ def test_view_does_not_wait_for_a_name_that_nothing_has(up: Up, tmp_path: Path) 
     nowhere = {"TBHUB_HOME": str(tmp_path)}
     said = up.failed(5, "view", "run343434", **nowhere)
     assert said.startswith("tbhub: run343434 is no directory here, and no hub is known")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("view", "run343434", "runs/a"),
+            "no run run343434. hint: for a directory that is yet to come write ./run343434\n",
+        ),
+        (("view", "runs/a", "run343434"), "no run run343434; `tbhub runs` lists those there are\n"),
+        (("view", "exp:none", "runs/a"), "no experiment exp:none; `tbhub experiments` lists"),
+        (("start", "run343434", "runs/a"), "no run run343434; `tbhub runs` lists those there are"),
+        (
+            ("start", "run343434", "runs"),
+            "no run run343434, no run runs; for the directory write ./runs\n",
+        ),
+        (
+            ("view", "run343434", "runs"),
+            "no run run343434, no run runs; for the directory write ./runs. hint: for a directory "
+            "that is yet to come write ./run343434\n",
+        ),
+        (
+            ("view", "runs", "run343434"),
+            "no run runs, no run run343434; for the directory write ./runs\n",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_hints_at_directories_name_unknown_words_only(
+    up: Up, words: tuple[str, ...], said: str
+) -> None:
+    assert up.failed(3, *words).startswith(f"tbhub: There is {said}")
+
+
+def test_view_without_a_hub_names_a_word_that_is_no_directory(up: Up, tmp_path: Path) -> None:
+    nowhere = {"TBHUB_HOME": str(tmp_path)}
+    for words in (("runs/a", "run343434"), ("exp:none",), ("where lr<1",)):
+        assert up.failed(5, "view", *words, **nowhere).startswith("tbhub: no hub is known")
 
 
 def test_export_takes_runs_of_the_hub_by_their_names(up: Up, trials: dict[str, int]) -> None:
@@ -739,6 +810,23 @@ def test_a_run_is_changed(up: Up, trials: dict[str, int]) -> None:
     assert number not in up.done("runs", "-q").split()
     assert str(number) in up.done("runs", "-q", "--archived").split()
     up.done("runs", "edit", number, "--unarchive")
+
+
+def test_a_run_that_is_called_by_a_number_is_shown_unless_another_has_the_number(
+    up: Up, trials: dict[str, int]
+) -> None:
+    taken = trials["c/1"]
+    for name in ("30303", "9" * 25, str(taken)):
+        log(up.directory / "runs" / "digits" / name)
+    try:
+        eventually(lambda: len(up.json("runs", "exp:digits")) == 3)
+        assert up.json("runs", "show", "30303")["path"] == "digits/30303"
+        assert up.json("runs", "show", "9" * 25)["path"] == f"digits/{'9' * 25}"
+        said = up.failed(3, "runs", "show", taken)
+        assert f"{taken} is the number of a run and the name of another. hint: write #" in said
+        assert up.failed(3, "runs", "show", "30304").startswith("tbhub: There is no run 30304")
+    finally:
+        up.done("runs", "delete", "exp:digits", "--files", "--yes")
 
 
 def test_deleting_asks_first(up: Up) -> None:

@@ -83,8 +83,18 @@ def test_a_board_that_cannot_be_read_says_why_in_chinese(
 ) -> None:
     one = in_chinese(visit(hub, size="phone"))
     page = one.open(f"/board/{unreadable}")
-    page.locator(".note").get_by_text("凭据未被接受").wait_for()
+    note = page.locator(".note")
+    note.get_by_text("凭据未被接受").wait_for()
+    note.get_by_text("提示：").wait_for()
+    assert note.locator("code").first.inner_text() == "tbhub storage test refused --for boards"
     one.picture("board-unreadable-zh")
+    page = one.open("/boards")
+    why = page.get_by_role("row").filter(has_text="unreadable").locator(".why")
+    why.wait_for()
+    assert why.inner_text().startswith("无法读取 …/training：凭据未被接受")
+    assert "tbhub" not in why.inner_text()
+    assert f"`tbhub storage add NAME s3://{BUCKET}/refused/training`" in why.get_attribute("title")
+    one.picture("boards-unreadable-zh")
 
 
 def test_a_running_board_with_a_problem_says_so_quietly(hub: HubProcess, visit: Open) -> None:
@@ -181,3 +191,73 @@ def test_the_address_of_a_run_may_have_its_name(hub: HubProcess, visit: Open) ->
     assert one.axe() == []
     page.get_by_role("link", name="Show these 2 runs").click()
     eventually(lambda: page.locator("[role=row].run").count() == 2)
+
+
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
+    """A hub with runs whose names contain slashes."""
+    where: Path = tmp_path_factory.mktemp("nested")
+    names = ("exp2/run82", "exp8/run82", "exp8/log", "run91/train", "run91/test", "303/train")
+    log_runs(where / "runs", *names)
+    with HubProcess(where / "home", logdirs=where / "runs") as hub:
+        hub.wait_for_runs(len(names))
+        yield hub
+
+
+@pytest.mark.parametrize(
+    ("address", "path", "tab"),
+    [
+        ("exp8/run82", "exp8/run82", ""),
+        ("exp8%2Frun82", "exp8/run82", ""),
+        ("exp8/run82/files", "exp8/run82", "/files"),
+        ("exp8/log", "exp8/log", ""),
+        ("exp8/log/log", "exp8/log", "/log"),
+        ("run91/train", "run91/train", ""),
+        ("303/train", "303/train", ""),
+    ],
+)
+def test_the_address_of_a_run_may_have_a_name_with_slashes(
+    nested: HubProcess, visit: Open, address: str, path: str, tab: str
+) -> None:
+    (run,) = nested.json("GET", f"/api/v1/runs?select=where+path='{path}'")["runs"]
+    one = visit(nested)
+    one.expected.append("404")
+    page = one.open(f"/runs/{address}")
+    page.wait_for_url(f"**/runs/{run['id']}{tab}")
+    page.get_by_role("heading", name=run["name"], exact=True).wait_for()
+
+
+@pytest.mark.parametrize(
+    ("address", "heading"),
+    [
+        ("exp8/run83", "There is no run exp8/run83"),
+        ("nosuch/log", "There is no run nosuch"),
+        ("exp8/run82/nope", "There is no run exp8/run82/nope"),
+        ("1/nope", "There is no page at this address"),
+    ],
+)
+def test_an_address_of_no_run_names_all_of_what_is_missing(
+    nested: HubProcess, visit: Open, address: str, heading: str
+) -> None:
+    one = visit(nested)
+    one.expected.append("404")
+    page = one.open(f"/runs/{address}")
+    page.get_by_role("heading", name=heading, exact=True).wait_for()
+    assert page.get_by_role("link", name="All runs").count() == 1
+
+
+def test_a_directory_of_several_runs_in_an_address_lists_and_shows_them(
+    nested: HubProcess, visit: Open
+) -> None:
+    one = visit(nested)
+    page = one.open("/runs/run91")
+    page.get_by_role("heading", name="Several runs are called run91").wait_for()
+    for name in ("run91/train (#", "run91/test (#"):
+        page.get_by_text(name).wait_for()
+    one.picture("run-directory-of-several")
+    assert one.axe() == []
+    page.get_by_role("link", name="Show these 2 runs").click()
+    eventually(lambda: page.locator("[role=row].run").count() == 2)
+    shown = page.locator("[role=grid]").inner_text()
+    assert "run91/train" in shown
+    assert "run91/test" in shown

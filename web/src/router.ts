@@ -10,7 +10,7 @@ import type { Key } from "./i18n/en";
 export type Page = Component<any>;
 
 export interface Route {
-  /// `:name` is any one part, `:name?` one that may be missing.
+  /// `:name` is any one part, `:name?` one that may be missing, `:name*` all that are left, at least one.
   path: string;
   title: Key;
   load: () => Promise<{ default: Page }>;
@@ -28,7 +28,7 @@ export const routes: Route[] = [
     nav: { icon: "runs", keys: "g r" },
   },
   {
-    path: "/runs/:run/:tab?",
+    path: "/runs/:run*",
     title: "nav.runs",
     load: () => import("./pages/run/index.svelte"),
     within: "/",
@@ -75,7 +75,8 @@ export function match(path: string, among: Route[] = routes): Match | null {
 }
 
 function fit(pattern: string[], parts: string[]): Record<string, string> | null {
-  if (parts.length > pattern.length) return null;
+  const hasRest = pattern.at(-1)?.endsWith("*");
+  if (parts.length > pattern.length && !hasRest) return null;
   const params: Record<string, string> = {};
   for (const [at, wanted] of pattern.entries()) {
     const part = parts[at];
@@ -83,6 +84,8 @@ function fit(pattern: string[], parts: string[]): Record<string, string> | null 
       if (part !== wanted) return null;
     } else if (part === undefined) {
       if (!wanted.endsWith("?")) return null;
+    } else if (wanted.endsWith("*")) {
+      params[wanted.slice(1, -1)] = parts.slice(at).map(decodeURIComponent).join("/");
     } else {
       params[wanted.slice(1).replace(/\?$/, "")] = decodeURIComponent(part);
     }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from tbhub.api.models import Board, Deleted, Run
+    from tbhub.api.problems import NotFound
     from tbhub.client.hub import Hub
 
 Model = TypeVar("Model", bound="BaseModel")
@@ -59,21 +60,33 @@ def expiring(model: type[Model], expires: str | None, **fields: object) -> Model
 
 
 def selector(words: Iterable[str] | None) -> str:
-    """Words of a command line as one selector; paths are those of this directory.
+    """Return the words of a command line as one selector, with absolute paths.
 
-    A word that names a directory here is one path, whatever is in its name.
+    A word that looks like a path, or contains blanks and a slash, and that names something that
+    exists is one path, whatever characters it contains.
     """
     from tbhub.catalog.selection import looks_like_path, quote
-    from tbhub.client.paths import absolute, absolute_paths
+    from tbhub.client.paths import absolute, absolute_paths, is_path_here
 
     found = []
     for word in words or ():
         path = os.path.expanduser(word)
-        if "://" not in word and looks_like_path(word) and os.path.exists(path):
+        is_explicit = "://" not in word and looks_like_path(word) and os.path.exists(path)
+        if is_explicit or (" " in word and is_path_here(word)):
             found.append(quote(absolute(path)))
         else:
             found.append(word)
     return absolute_paths(" ".join(found))
+
+
+def unknown_words(chosen: str, error: NotFound) -> list[str]:
+    """Return the terms of a selector that the hub did not find, as they are written there."""
+    from tbhub.catalog.selectors import parse
+
+    unknown = error.details.get("terms") or ()
+    return [
+        term.typed for term in parse(chosen).terms if term.typed in unknown or str(term) in unknown
+    ]
 
 
 def confirm(question: str, yes: bool, about: Sequence[str] = ()) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from tbhub.cli.text import count, plain
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tbhub.api.models import Deleted, Run
+    from tbhub.api.models import Deleted, Run, Runs
     from tbhub.client.hub import Hub
 
 Files = Annotated[
@@ -240,37 +241,75 @@ def _refuse_bare_numbers(chosen: str) -> None:
 
 
 def _one(run: str) -> Run:
-    from tbhub.api.problems import Ambiguous
+    """Return the run that a word of the command line names.
 
+    Raises:
+        NotFound: No run is named.
+        Ambiguous: Several runs are named.
+    """
     with connect() as hub:
         if run.isascii() and run.isdigit():
-            _refuse_other_of_name(hub, run)
-            return hub.run(int(run))
-        found = hub.runs(run, limit=10)
-        if found.total != 1 or not found.runs:
-            matches = [{"id": each.id, "name": each.name} for each in found.runs]
-            raise Ambiguous(
-                f"{run} names {found.total:,} runs. hint: give one, by name or trial:ID.",
-                matches=matches,
-            )
-        return hub.run(found.runs[0].id)
+            return _numbered_or_called(hub, run)
+        chosen = selector([run])
+        found = hub.runs(chosen, limit=10)
+        if found.total > 1:
+            found = _at_place(hub, chosen) or found
+        return hub.run(_only(run, found).id)
 
 
-def _refuse_other_of_name(hub: Hub, number: str) -> None:
-    """Refuse a number where another run is called by it."""
-    from tbhub.api.problems import Ambiguous, NotFound
+def _only(typed: str, found: Runs) -> Run:
+    """Return the run of a list that has to have exactly one."""
+    from tbhub.api.problems import Ambiguous
+
+    if found.total != 1 or not found.runs:
+        raise Ambiguous(
+            f"{typed} names {found.total:,} runs. hint: give one, by name or trial:ID.",
+            matches=[{"id": each.id, "name": each.name} for each in found.runs],
+        )
+    return found.runs[0]
+
+
+def _at_place(hub: Hub, chosen: str) -> Runs | None:
+    """Return the run in the directory that a selector names, without those below it."""
+    from tbhub.catalog.selection import Location, quote
+    from tbhub.catalog.selectors import parse
+
+    terms = parse(chosen).terms
+    if len(terms) != 1 or not isinstance(terms[0], Location):
+        return None
+    places = {terms[0].uri.rstrip("/"), os.path.realpath(terms[0].uri)}
+    listed = ", ".join(map(quote, sorted(places)))
+    found = hub.runs(f"where location in ({listed})", limit=10, archived=True)
+    return found if found.total else None
+
+
+def _numbered_or_called(hub: Hub, text: str) -> Run:
+    """Return the run with a number or, if no run has it, the run that is called so.
+
+    Raises:
+        NotFound: There is neither.
+        Ambiguous: A run has the number and another one the name, or several have the name.
+    """
+    from tbhub.api.problems import Ambiguous, BadRequest, NotFound
     from tbhub.catalog.selection import RunName
 
+    number = int(text)
     try:
-        found = hub.runs(str(RunName(number)), limit=10, metrics=False).runs
+        called = hub.runs(str(RunName(text)), limit=10, metrics=False)
     except NotFound:
-        return
-    if others := [each for each in found if each.id != int(number)]:
-        numbers = " or ".join(f"#{each}" for each in sorted([int(number), others[0].id]))
-        raise Ambiguous(
-            f"{number} is the number of a run and the name of another. hint: write {numbers}.",
-            matches=[{"id": each.id, "name": each.name} for each in others],
-        )
+        return hub.run(number)
+    others = [each for each in called.runs if each.id != number]
+    if not others:
+        return hub.run(number)
+    try:
+        hub.run(number)
+    except (NotFound, BadRequest):  # no run has the number, or can have one that large
+        return hub.run(_only(text, called).id)
+    numbers = " or ".join(f"#{each}" for each in sorted([number, others[0].id]))
+    raise Ambiguous(
+        f"{text} is the number of a run and the name of another. hint: write {numbers}.",
+        matches=[{"id": each.id, "name": each.name} for each in others],
+    )
 
 
 def _origin(details: dict[str, Any]) -> list[tuple[str, object]]:

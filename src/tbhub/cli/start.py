@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tbhub.cli.asking import connect, selector
+from tbhub.cli.asking import connect, selector, unknown_words
 from tbhub.cli.browser import open_board_page
 from tbhub.cli.completion import complete_selectors
 from tbhub.cli.text import duration, plain
@@ -174,7 +174,7 @@ def start(
     )
     patience = duration(timeout)
     with connect() as hub:
-        board = create_board(hub, new, words)
+        board = create_board(hub, new)
         if key is not None and (difference := difference_from_request(board, new)):
             print(f"tbhub: {plain(difference)}", file=sys.stderr)
         if not detach:
@@ -203,14 +203,20 @@ def open_when_up(
     open_board_page(hub, board, browser)
 
 
-def create_board(hub: Hub, new: NewBoard, words: list[str]) -> Board:
-    """Create a board; where a word is unknown but names a directory, say how to write that."""
+def create_board(hub: Hub, new: NewBoard) -> Board:
+    """Create a board.
+
+    Raises:
+        NotFound: The hub does not know one of the runs. If there is a directory of that name, the
+            message says how to write that.
+    """
     from tbhub.api.problems import NotFound
 
     try:
         return hub.create_board(new)
     except NotFound as error:
-        path = next((word for word in words if word[:1] not in "./~" and os.path.isdir(word)), None)
+        words = unknown_words(new.runs or "", error)
+        path = next((word for word in words if "/" not in word and os.path.isdir(word)), None)
         if path is None:
             raise
         # Whatever else may be called so: there is a directory.
@@ -220,9 +226,8 @@ def create_board(hub: Hub, new: NewBoard, words: list[str]) -> Board:
 
 def _wait(hub: Hub, board: Board, patience: float, *, silent: bool) -> Board:
     """The board when it is up; what happens until then is told as it happens."""
-    from tbhub.api.models import State
     from tbhub.client.errors import UnexpectedStatusException, WaitTimeout
-    from tbhub.client.tensorboard import ENDED, UP, ending
+    from tbhub.client.tensorboard import ENDED, UP, ending, has_looked
 
     telling = None if silent else _Telling(hub, board)
     end = time.monotonic() + patience
@@ -230,7 +235,7 @@ def _wait(hub: Hub, board: Board, patience: float, *, silent: bool) -> Board:
     while True:
         if telling:
             telling.tell()
-        if board.state in UP and (board.state == State.RUNNING or board.message):
+        if board.state in UP and has_looked(board):
             return board
         if board.state in ENDED:
             raise UnexpectedStatusException(ending(board), board.state)

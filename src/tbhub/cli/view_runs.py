@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from dataclasses import dataclass, replace
 
 from tbhub.catalog.selection import All, ExperimentName, Location, Term, quote
-from tbhub.cli.asking import connect, selector
+from tbhub.cli.asking import connect, selector, unknown_words
+from tbhub.errors import TbhubError
 
 _START_TIMEOUT = 60.0
 _ASK_TIMEOUT = 5.0
+_BARE_WORD = re.compile(r"[^\s,:#*?\"'/]+")
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,6 @@ def add_groups(
 def has_runs(words: list[str]) -> bool:
     """Return whether a hub answers soon and knows runs by these words."""
     from tbhub.client.hub import Hub
-    from tbhub.errors import TbhubError
 
     try:
         with Hub(timeout=_ASK_TIMEOUT) as hub:
@@ -69,10 +72,10 @@ def view_runs(words: list[str], options: ViewOptions, *, browser: bool, as_json:
     from tbhub.client.calls import build
     from tbhub.client.errors import HubUnreachable
 
-    first = next((word.strip(", ") for word in words if word.strip(", ")), "")
+    chosen = selector(words)
     new = build(
         NewBoard,
-        runs=selector(words),
+        runs=chosen,
         name=options.title or None,
         reuse=True,
         options=build(
@@ -86,22 +89,40 @@ def view_runs(words: list[str], options: ViewOptions, *, browser: bool, as_json:
     )
     try:
         with connect() as hub:
-            board = create_board(hub, new, words)
+            board = create_board(hub, new)
             if as_json:
                 print(json.dumps({"url": board.url}), flush=True)
             else:
                 open_when_up(hub, board, _START_TIMEOUT, browser)
     except HubUnreachable as error:
+        if not (word := _future_directory(chosen)):
+            raise
         raise HubUnreachable(
-            f"{first} is no directory here, and {error}. hint: for a directory that is yet to come "
-            f"write ./{first}"
+            f"{word} is no directory here, and {error}. hint: for a directory that is yet to come "
+            f"write ./{word}"
         ) from None
     except NotFound as error:
+        word = _future_directory(chosen)
+        if not word or word not in unknown_words(chosen, error):
+            raise
         text = error.message.removesuffix(".")
         before = "; or, for" if "hint:" in text else ". hint: for"
         raise NotFound(
-            f"{text}{before} a directory that is yet to come write ./{first}", **error.details
+            f"{text}{before} a directory that is yet to come write ./{word}", **error.details
         ) from None
+
+
+def _future_directory(chosen: str) -> str:
+    """Return the first word of a selector if it can name a directory that does not exist yet."""
+    from tbhub.catalog.selectors import parse
+
+    try:
+        words = [term.typed for term in parse(chosen).terms]
+    except TbhubError:
+        return ""
+    if not words or not _BARE_WORD.fullmatch(words[0]) or os.path.exists(words[0]):
+        return ""
+    return words[0]
 
 
 def _within(term: Term, workspace: str) -> Term:

@@ -236,6 +236,10 @@ export function columnName(kind: "hparams" | "metrics", name: string, aggregate 
 /// The runs among the matches that the hub lists for a name of several: how many, and their filter.
 export function matchesOf(details: Record<string, unknown>): { n: number; filter: string } | null {
   const found = Array.isArray(details.matches) ? (details.matches as { id?: unknown }[]) : [];
-  const ids = found.map((each) => each?.id).filter((id) => typeof id === "number");
+  return filterOf(found.map((each) => each?.id).filter((id) => typeof id === "number"));
+}
+
+/// How many runs these numbers are, and the filter that shows just them.
+export function filterOf(ids: number[]): { n: number; filter: string } | null {
   return ids.length ? { n: ids.length, filter: `id in (${ids.join(", ")})` } : null;
 }
