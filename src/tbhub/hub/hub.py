@@ -209,6 +209,10 @@ class Hub:
         self.heartbeats.begun()
         self._indexer.run_started()
 
+    def run_ended(self, run: int) -> None:
+        """Have the last of what a run has logged read now. Any thread may call it."""
+        self._indexer.run_written(run)
+
     def runs_changed(self, ids: list[int], places: Collection[int]) -> None:
         """Runs of some workspaces have come or changed. Any thread may say so."""
         self.bus.publish(Event(kind="runs", data={"count": len(ids)}), workspaces=places)

@@ -61,6 +61,7 @@ def finish_run(hub: TheHub, caller: Reader, run: Number, finish: Finish) -> Puls
     place = _require_write(hub, caller, run)
     with hub.database.begin() as connection:
         found = attempts.end(connection, run, finish)
+    hub.run_ended(run)
     hub.runs_changed([run], {place})
     return found
 
