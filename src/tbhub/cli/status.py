@@ -39,7 +39,7 @@ def status(as_json: Json = False) -> None:
     left = found.indexing.get("to_read", 0)
     allowed = "" if me.boards_allowed is None else f" of {me.boards_allowed:,}"
     hosts = ", ".join(_host(host) for host in found.hosts) or "none"
-    print_pairs(  # of home and hosts only admins are told
+    print_pairs(  # only admins see home and hosts
         [
             ("hub", f"{where.url} (from {where.origin})"),
             ("version", found.version),

@@ -222,7 +222,7 @@ def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
         except SpoolTakenError:
             return _Result(spool, Backlog(before.files, before.bytes, _TAKEN))
         except TbhubError as error:
-            if not spool.path.exists():  # another process has published it meanwhile
+            if not spool.path.exists():  # another process has just published it
                 return _Result(spool, Backlog())
             return _Result(spool, Backlog(before.files, before.bytes, str(error)))
         finally:
