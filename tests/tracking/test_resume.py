@@ -156,7 +156,10 @@ def test_a_late_checkpoint_does_not_replace_a_newer_one(
     monkeypatch.setenv("TBHUB_SPOOL_DIR", first)
     synced = run("sync")
     assert synced.returncode == 1
+    assert "1 file cannot be published, everything else is published" in synced.stdout
     assert "'checkpoints/last.pt': a newer attempt of the run has written its own" in synced.stdout
+    listed = run("sync", "--list")
+    assert (listed.returncode, listed.stdout) == (1, synced.stdout)
     assert (hub.home / "files/1/checkpoints/last.pt").read_text() == "newer"
     assert (spool.directory / "checkpoints" / "last.pt").exists()
     assert run("sync", "--discard", "--yes").returncode == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,7 +35,6 @@ from tbhub.publisher.spool import (
 )
 
 _TAKEN = "being published by another process"
-_SUPERSEDED = "a newer attempt has written these files, too; all else is published"
 _PATIENCE, _PAUSE = 5.0, 0.1  # seconds
 _SHOWN = 10  # files of a spool directory
 
@@ -46,7 +45,7 @@ class _Result:
 
     Attributes:
         left: What is not published.
-        kept: Files that will not be published, because they are excluded or cannot be.
+        kept: Files that are left out: excluded ones, and what is not a file to publish.
         is_unwanted: No hub wants what is left.
         is_discarded: It was deleted.
         notes: What else there is to say, in sentences.
@@ -61,11 +60,16 @@ class _Result:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is something to be published yet, or to be done by the user."""
+        """Whether there is something to be published, or to be told to a hub, yet."""
         left = self.left
         return not self.is_discarded and bool(
-            left.files or left.refused or left.problem or self.spool.owed.exists()
+            left.files or left.problem or self.spool.owed.exists()
         )
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left, but for files that the user excluded."""
+        return self.is_discarded or not (self.is_waiting or self.left.refused)
 
 
 def sync(
@@ -125,7 +129,7 @@ def sync(
         print(json.dumps([_as_json(result) for result in results], indent=2))
     else:
         _print(results, only_list)
-    if any(result.is_waiting for result in results):
+    if not all(result.is_done for result in results):
         raise typer.Exit(1)
 
 
@@ -230,9 +234,6 @@ def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
                 hub.close()
     if not left.files and not left.refused:
         remove_published(spool)
-    elif rights.late_attempt and not left.files:
-        left = replace(left, problem=f"{_SUPERSEDED}; {_advice(spool)}")
-        return _Result(spool, left, is_unwanted=True, notes=notes)
     return _Result(spool, left, notes=notes)
 
 
@@ -331,22 +332,22 @@ def _as_json(result: _Result) -> dict[str, Any]:
 
 def _print(results: list[_Result], only_list: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    waiting = 0
     for result in results:
         spool, left = result.spool, result.left
         if result.is_discarded:
             console.print(f"deleted    {spool.name}, unpublished", markup=False)
             continue
         if result.is_waiting:
-            waiting += 1
             _print_waiting(console, result)
-        elif not only_list and not result.kept:
+        if left.refused:
+            _print_refused(console, result)
+        if result.is_done and not only_list and not result.kept:
             console.print(f"published  {plain(spool.uri)}", style="green", markup=False)
         for note in result.notes:
             console.print(f"  {plain(note)}", markup=False)
         if result.kept:
-            _print_kept(console, result, is_published=not result.is_waiting and not left.files)
-    if not waiting:
+            _print_kept(console, result, is_published=result.is_done)
+    if all(result.is_done for result in results):
         console.print("nothing is waiting to be published")
 
 
@@ -361,10 +362,19 @@ def _print_waiting(console: Console, result: _Result) -> None:
         console.print("  the hub has yet to be told of the run, or of its end")
     if spool.given and left.files:
         console.print("  the program gave credentials of its own; set them in the environment")
-    for each in left.refused:
-        console.print(f"  cannot be published: {plain(each)}", markup=False)
-    if left.refused:
-        console.print(f"  hint: `tbhub sync --discard {spool.name}` deletes what is there")
+
+
+def _print_refused(console: Console, result: _Result) -> None:
+    spool, refused = result.spool, result.left.refused
+    rest = "" if result.is_waiting else ", everything else is published"
+    what = f"{count(len(refused), 'file')} cannot be published{rest}"
+    console.print(f"kept       {plain(spool.uri)}: {what}", style="yellow", markup=False)
+    console.print(f"  in {plain(spool.directory)}", markup=False)
+    for each in refused[:_SHOWN]:
+        console.print(f"  {plain(each)}", markup=False)
+    if len(refused) > _SHOWN:
+        console.print(f"  and {len(refused) - _SHOWN:,} more")
+    console.print(f"  hint: `tbhub sync --discard {spool.name}` deletes what is there")
 
 
 def _print_kept(console: Console, result: _Result, *, is_published: bool) -> None:

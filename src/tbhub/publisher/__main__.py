@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -155,8 +156,7 @@ class Watched:
             self.spool.log(f"cannot be published: {each}")
 
     def _without_store(self) -> Backlog:
-        left = self.spool.backlog()
-        return Backlog(left.files, left.bytes, self._problem)
+        return replace(self.spool.backlog(), problem=self._problem)
 
 
 class Agent:

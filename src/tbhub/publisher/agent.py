@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,7 @@ class _Agent:
                 self._given.pop(spool.path, None)
         if answer is None:
             left = spool.backlog()
-            return Backlog(left.files, left.bytes, left.problem or "no answer in time")
+            return replace(left, problem=left.problem or "no answer in time")
         return Backlog(
             answer["files"], answer["bytes"], answer["problem"], tuple(answer["refused"])
         )

@@ -83,6 +83,11 @@ class Backlog:
         return f"{files} with {size} {'is' if self.files == 1 else 'are'}"
 
 
+def told(refused: Mapping[str, str]) -> tuple[str, ...]:
+    """Return files that cannot be published, each with the reason, as `Backlog` has them."""
+    return tuple(f"{path!r}: {why}" for path, why in sorted(refused.items()))
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What a publisher has done."""
@@ -335,6 +340,8 @@ class Publisher:
                 _on_threads([path for path in due if last.get(path, {""}) <= published], work)
             self._save_manifest()
             self._forget(files)
+            with self._lock:
+                self._state.set_refused(dict(self._refused))
             self._state.save()
             self._backlog = self._left(files)
             self._is_stuck = self._needs_somebody()
@@ -454,7 +461,7 @@ class Publisher:
             left += 1
             size += max(0, look.size - (grown.end if grown else self._bulk_sent.get(path, 0)))
         with self._lock:
-            refused = tuple(f"{path!r}: {why}" for path, (_, why) in sorted(self._refused.items()))
+            refused = told({path: why for path, (_, why) in self._refused.items()})
         error = self._error or self._bulk_error
         return Backlog(left, size, str(error) if error else "", refused)
 

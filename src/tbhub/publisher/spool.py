@@ -40,7 +40,7 @@ from tbhub.publisher.exclusion import checked_patterns, patterns_of_environment
 from tbhub.publisher.files import IGNORED, Found, all_files, files_below, look_of, read_link
 from tbhub.publisher.older import Older, read_older, write_older
 from tbhub.publisher.plan import Look, is_growing
-from tbhub.publisher.publisher import Backlog, Progress, Publisher
+from tbhub.publisher.publisher import Backlog, Progress, Publisher, told
 from tbhub.publisher.records import boundary_before, is_torn_record
 from tbhub.publisher.state import Grown, State
 from tbhub.publisher.throttle import rate_of_environment
@@ -257,8 +257,17 @@ class Spool:
 
     def backlog(self) -> Backlog:
         """What is not published, by what is on this machine; no store is asked."""
-        missing = [size for _, size in self.unpublished()]
-        return Backlog(len(missing), sum(missing), self.last_words() if missing else "")
+        missing = dict(self.unpublished())
+        refused = {path: why for path, why in self.refused().items() if path in missing}
+        waiting = [size for path, size in missing.items() if path not in refused]
+        problem = self.last_words() if waiting else ""
+        return Backlog(len(waiting), sum(waiting), problem, told(refused))
+
+    def refused(self) -> dict[str, str]:
+        """Return the files that could not be published as they are now, with the reasons."""
+        known = State(self.state).refused
+        found = dict(files_below(self.directory, self.exclude)) if known else {}
+        return {path: why for path, (look, why) in known.items() if found.get(path) == look}
 
     def unpublished(self) -> Iterator[tuple[str, int]]:
         """Yield the files that are to be published and are not, with the bytes that are missing."""
@@ -506,7 +515,8 @@ def remove_published(spool: Spool) -> bool:
     """
     try:
         with spool.taken():
-            if spool.is_held() or spool.owed.exists() or spool.backlog().files:
+            left = spool.backlog()
+            if spool.is_held() or spool.owed.exists() or left.files or left.refused:
                 return False
             if spool.is_own and not _delete_published(spool):
                 return False

@@ -65,6 +65,7 @@ class State:
         self._saved = 0
         self.grown: dict[str, Grown] = {}
         self.whole: dict[str, Look] = {}
+        self.refused: dict[str, tuple[Look, str]] = {}  # cannot be published; with the reason
         self.was_found = self._load()
 
     def _load(self) -> bool:
@@ -73,13 +74,17 @@ class State:
             if found["format"] != _FORMAT:
                 return False
             self.whole = {path: Look(*each) for path, each in found["whole"].items()}
+            self.refused = {
+                path: (Look(*look), str(why))
+                for path, (look, why) in found.get("refused", {}).items()
+            }
             if found["boot"] != _boot():
                 return False
             self.grown = {path: _grown(each) for path, each in found["grown"].items()}
         except FileNotFoundError:
             return False
         except (ValueError, KeyError, TypeError):
-            self.grown, self.whole = {}, {}  # damaged: the store knows
+            self.grown, self.whole, self.refused = {}, {}, {}  # damaged: the store knows
             return False
         return True
 
@@ -109,6 +114,13 @@ class State:
                 self.whole[path] = look
             self._changes += 1
 
+    def set_refused(self, refused: dict[str, tuple[Look, str]]) -> None:
+        """Notes which files cannot be published."""
+        with self._lock:
+            if refused != self.refused:
+                self.refused = refused
+                self._changes += 1
+
     def save(self) -> None:
         """Writes the file, unless it says all this already. Many who ask are served at once."""
         with self._lock:
@@ -124,6 +136,7 @@ class State:
                         "boot": _boot(),
                         "grown": {path: _as_json(each) for path, each in self.grown.items()},
                         "whole": self.whole,
+                        "refused": self.refused,
                     }
                 )
             unfinished = self._path.with_name(f".{self._path.name}.tmp")
