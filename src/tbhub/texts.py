@@ -132,6 +132,7 @@ _PROBLEMS = {
     "problem.too_large": Text("{message}", "请求过大：{message}"),
     "problem.past_end": Text("{message}", "超出文件末尾：{message}"),
     "problem.no_room": Text("{message}", "磁盘空间不足：{message}"),
+    "problem.unreadable": Text("{message}", "无法读取：{message}"),
     "problem.unavailable": Text("{message}", "暂时不可用：{message}"),
     # --- logging in
     "login.first": Text(
@@ -927,6 +928,9 @@ _RECOGNIZED_PROBLEMS = {
         "the process that serves this board does not answer", "为此看板提供服务的进程没有响应。"
     ),
     # --- storage connections
+    "connection.unreadable": Text(
+        "{where} cannot be read with these settings: {why}", "用这些设置无法读取 {where}：{why}"
+    ),
     "connection.exists": Text(
         "There is a storage connection {name} already; remove it first.",
         "已有存储连接 {name}；请先删除它。",

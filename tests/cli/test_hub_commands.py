@@ -964,7 +964,7 @@ def test_a_connection_for_the_same_prefix_names_those_it_replaces(up: Up) -> Non
         up.done("workspaces", "add", workspace)
 
     def add(name: str, uri: str, *options: str) -> list[str]:
-        added, *more = up.done("storage", "add", name, uri, "--no-ask", *options).splitlines()
+        added, *more = up.done("storage", "add", name, uri, "--no-ask", "--no-test", *options).splitlines()
         assert added == f"added {name} for {uri}; `tbhub storage test {name}`"
         return more
 
@@ -1000,8 +1000,8 @@ def test_a_test_from_here_names_the_connection_of_the_hub(up: Up) -> None:
         return [line for line in tested.stdout.splitlines() if line.startswith("hint:")]
 
     assert hints() == []
-    up.done("storage", "add", "old", place, "--no-ask")
-    up.done("storage", "add", "new", place, "--no-ask")
+    up.done("storage", "add", "old", place, "--no-ask", "--no-test")
+    up.done("storage", "add", "new", place, "--no-ask", "--no-test")
     try:
         named = "hint: the hub has connection new for this place: `tbhub storage test new"
         assert hints() == [f"{named}`"]

@@ -399,7 +399,10 @@ def test_storage_by_the_command_line(hub: HubProcess, place: Place) -> None:
     assert listed["settings"] == sorted(place.settings)
     assert "credentials" in tbhub(hub, "storage", "test", "team")
     wrong = lines.replace(weed.SECRET, "mistaken")
-    tbhub(hub, "storage", "add", "bad", place.uri, "--stdin", stdin=wrong)
+    bad = "storage", "add", "bad", place.uri, "--stdin"
+    assert tbhub(hub, *bad, stdin=wrong, code=2) == ""
+    assert tbhub(hub, "storage", "--quiet") == "team\n"
+    tbhub(hub, *bad, "--no-test", stdin=wrong)
     tested = tbhub(hub, "storage", "test", "bad", code=1)
     assert "BAD" in tested
     assert tbhub(hub, "storage", "remove", "bad") == "removed bad\n"

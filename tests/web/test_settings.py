@@ -126,9 +126,15 @@ def test_a_connection_is_tested_and_says_exactly_what_is_wrong(
             ("endpoint", seaweedfs.url),
         ):
             dialog.get_by_label(label, exact=True).fill(value)
-        dialog.get_by_role("button", name="Add and test").click()
+        dialog.get_by_role("button", name="Test and add").click()
 
     add("wrong", "everything", "not the secret")
+    refused = page.get_by_role("dialog").get_by_role("alert")
+    refused.filter(has_text="cannot be read with these settings").wait_for()
+    one.problems.clear()  # the hub has refused it
+    assert hub.json("GET", "/api/v1/storage") == []
+    one.picture("settings-storage-refused")
+    page.get_by_role("dialog").get_by_role("button", name="Add it all the same").click()
     page.get_by_text("For boards: not usable").wait_for()
     page.get_by_text(re.compile("credentials|signature", re.IGNORECASE)).nth(1).wait_for()
     one.picture("settings-storage-wrong")

@@ -618,6 +618,10 @@ class NewStorageConnection(_Request):
         ],
         Field(max_length=32),
     ] = {}
+    test: Annotated[
+        bool,
+        Field(description="List and read there first; what boards could not read is not added."),
+    ] = False
 
 
 StoragePurpose = Literal["boards", "runs"]

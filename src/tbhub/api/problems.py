@@ -137,6 +137,13 @@ class NoRoom(Problem):
     code = "no_room"
 
 
+class Unreadable(Problem, OSError):
+    """A place that boards could not read; `details["check"]` names what failed."""
+
+    status = 422
+    code = "unreadable"
+
+
 class Unavailable(Problem):
     """For now it cannot be done: the database or a host does not answer, or there is too much to
     do; `details["retry_after"]` may say for how many seconds."""

@@ -87,6 +87,10 @@ def add(
     ask: Annotated[
         bool, typer.Option("--ask/--no-ask", help="Ask for keys; without: the hub's own identity.")
     ] = True,
+    test: Annotated[
+        bool,
+        typer.Option("--test/--no-test", help="Read there first; add it only if boards could."),
+    ] = True,
 ) -> None:
     """Have the hub keep credentials for what lies below a prefix.
 
@@ -94,9 +98,11 @@ def add(
     - `tbhub storage add team s3://bucket --from-env` takes those of `AWS_ACCESS_KEY_ID` and so on
     - `tbhub storage add team gs://bucket --stdin < settings`
 
+    Boards below the prefix use it at once, so it is tested first: the hub lists and reads there.
     The settings of each kind of store are listed in docs/storage.md. Secrets are never arguments.
     """
     from tbhub.api.models import NewStorageConnection
+    from tbhub.api.problems import Unreadable
     from tbhub.client.calls import build
     from tbhub.storage.environment import settings_from
     from tbhub.storage.uri import parse
@@ -109,9 +115,15 @@ def add(
         settings |= dict(_pair(line) for line in sys.stdin.read().splitlines() if line.strip())
     if ask and not from_env and not from_stdin:
         settings |= _asked([each for each in _ASKED.get(place.scheme, ()) if each not in settings])
-    new = build(NewStorageConnection, name=name, uri=uri, workspace=workspace, settings=settings)
+    new = build(
+        NewStorageConnection,
+        **{"name": name, "uri": uri, "workspace": workspace, "settings": settings, "test": test},
+    )
     with connect() as hub:
-        made = hub.add_connection(new)
+        try:
+            made = hub.add_connection(new)
+        except Unreadable as error:
+            raise Unreadable(f"{error}. hint: `--no-test` adds it all the same") from None
         added = plain(made.name)
         print(f"added {added} for {plain(made.uri)}; `tbhub storage test {added}`")
         _print_same_prefix(made, hub.connections())

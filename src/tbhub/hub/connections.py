@@ -127,18 +127,7 @@ class Connections:
             Forbidden: It is for who is trusted.
             Conflict: There is one of this name.
         """
-        place = prefix_of(new.uri)
-        if "service_account" in new.settings:
-            raise BadRequest("service_account is a file here; give its text as service_account_key")
-        unknown = sorted(new.settings.keys() - SETTINGS[place.scheme])
-        if unknown:
-            known = ", ".join(sorted(SETTINGS[place.scheme]))
-            raise BadRequest(
-                f"{place.scheme}:// has no setting {', '.join(unknown)}; there are {known}"
-            )
-        values = {name: value for name, value in new.settings.items() if value}
-        if not trusted:
-            _insist_on_harmless(place, values)
+        place, values = checked(new, trusted=trusted)
         row = {
             "name": new.name,
             "workspace_id": workspace_id,
@@ -148,13 +137,11 @@ class Connections:
             "created_by": by,
             "created": time.time(),
         }
-        taken = Conflict(f"There is a storage connection {new.name} already; remove it first.")
-        if connection.scalar(select(connections.c.id).where(connections.c.name == new.name)):
-            raise taken
+        require_free_name(connection, new.name)
         try:
             connection.execute(insert(connections), row)
         except IntegrityError:
-            raise taken from None
+            raise _taken(new.name) from None
         return next(each for each in _listed(connection, None) if each.name == new.name)
 
     def remove(self, connection: Connection, name: str) -> None:
@@ -194,6 +181,38 @@ class Connections:
         except (InvalidTag, ValueError):
             return {}
         return dict(json.loads(text))
+
+
+def checked(new: NewStorageConnection, *, trusted: bool) -> tuple[Uri, dict[str, str]]:
+    """Return the prefix and the settings of a connection that may be added.
+
+    Raises:
+        BadRequest: The prefix or a setting cannot be.
+        Forbidden: It is for who is trusted.
+    """
+    place = prefix_of(new.uri)
+    if "service_account" in new.settings:
+        raise BadRequest("service_account is a file here; give its text as service_account_key")
+    unknown = sorted(new.settings.keys() - SETTINGS[place.scheme])
+    if unknown:
+        known = ", ".join(sorted(SETTINGS[place.scheme]))
+        raise BadRequest(
+            f"{place.scheme}:// has no setting {', '.join(unknown)}; there are {known}"
+        )
+    values = {name: value for name, value in new.settings.items() if value}
+    if not trusted:
+        _insist_on_harmless(place, values)
+    return place, values
+
+
+def require_free_name(connection: Connection, name: str) -> None:
+    """Raise `Conflict` if a connection has the name."""
+    if connection.scalar(select(connections.c.id).where(connections.c.name == name)):
+        raise _taken(name)
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict(f"There is a storage connection {name} already; remove it first.")
 
 
 def connections_used(connection: Connection, board_id: str) -> dict[str, str]:

@@ -1014,6 +1014,8 @@ export interface paths {
         /**
          * Add Connection
          * @description Keeps the credentials for a prefix: for a workspace by its admins, for all by the hub's.
+         *
+         *     With `test` the store is asked first: boards below the prefix use what is added at once.
          */
         post: operations["add_connection_api_v1_storage_post"];
         delete?: never;
@@ -2106,6 +2108,12 @@ export interface components {
             settings: {
                 [key: string]: string;
             };
+            /**
+             * Test
+             * @description List and read there first; what boards could not read is not added.
+             * @default false
+             */
+            test: boolean;
             /** Uri */
             uri: string;
             /** Workspace */
@@ -8336,7 +8344,7 @@ export interface operations {
                     "application/json": components["schemas"]["ProblemAnswer"];
                 };
             };
-            /** @description The request cannot be understood; for a selector, `details["position"]` says where. */
+            /** @description A place that boards could not read; `details["check"]` names what failed. Or: The request cannot be understood; for a selector, `details["position"]` says where. */
             422: {
                 headers: {
                     [name: string]: unknown;

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from sqlalchemy import Connection
 
 from tbhub.api.models import (
     NewStorageConnection,
@@ -12,14 +14,16 @@ from tbhub.api.models import (
     StorageFindings,
     StoragePurpose,
 )
-from tbhub.api.problems import Conflict, NotFound
+from tbhub.api.problems import Conflict, NotFound, Unreadable
 from tbhub.api.storage_findings import test_place
 from tbhub.catalog.workspaces import workspace_id_of
 from tbhub.hub.access import Caller
-from tbhub.hub.connections import Connections
+from tbhub.hub.connections import Connections, checked, require_free_name
 from tbhub.hub.language import translate_finding
 from tbhub.hub.routes.common import Reader, TheHub, Word, Writer, problems
 from tbhub.storage.credentials import Known
+from tbhub.storage.roles import BOARDS
+from tbhub.storage.uri import Uri
 
 router = APIRouter(tags=["storage"])
 
@@ -31,16 +35,19 @@ def list_connections(hub: TheHub, caller: Reader) -> list[StorageConnection]:
     return hub.connections.listed(None if caller.is_admin else own)
 
 
-@router.post("/storage", status_code=201, responses=problems(NotFound, Conflict))
+@router.post("/storage", status_code=201, responses=problems(NotFound, Conflict, Unreadable))
 def add_connection(hub: TheHub, caller: Writer, new: NewStorageConnection) -> StorageConnection:
-    """Keeps the credentials for a prefix: for a workspace by its admins, for all by the hub's."""
+    """Keeps the credentials for a prefix: for a workspace by its admins, for all by the hub's.
+
+    With `test` the store is asked first: boards below the prefix use what is added at once.
+    """
+    if new.test:
+        with hub.database.read() as connection:
+            _workspace_of(connection, caller, new)
+            require_free_name(connection, new.name)
+        _require_readable(*checked(new, trusted=caller.is_admin))
     with hub.database.begin() as connection:
-        workspace_id = None
-        if new.workspace is None:
-            caller.require("admin", "admin")
-        else:
-            workspace_id = workspace_id_of(connection, new.workspace, caller.visible)
-            caller.require_manage(workspace_id)
+        workspace_id = _workspace_of(connection, caller, new)
         made = hub.connections.add(
             connection, new, workspace_id, caller.user_id, trusted=caller.is_admin
         )
@@ -73,6 +80,27 @@ def test_connection(
     for each in found.findings:
         each.text = translate_finding(each.check, each.good, each.text)
     return found
+
+
+def _workspace_of(
+    connection: Connection, caller: Caller, new: NewStorageConnection
+) -> int | None:
+    """Return the workspace that a connection is for, which the caller may add one to."""
+    if new.workspace is None:
+        caller.require("admin", "admin")
+        return None
+    workspace_id = workspace_id_of(connection, new.workspace, caller.visible)
+    caller.require_manage(workspace_id)
+    return workspace_id
+
+
+def _require_readable(place: Uri, settings: Mapping[str, str]) -> None:
+    found = test_place(place, settings, BOARDS)
+    wrong = next((each for each in found.findings if each.good is False), None)
+    if wrong is not None:
+        raise Unreadable(
+            f"{place} cannot be read with these settings: {wrong.text}", check=wrong.check
+        )
 
 
 def _managed(connections: Connections, caller: Caller, name: str) -> Known:
