@@ -964,7 +964,9 @@ def test_a_connection_for_the_same_prefix_names_those_it_replaces(up: Up) -> Non
         up.done("workspaces", "add", workspace)
 
     def add(name: str, uri: str, *options: str) -> list[str]:
-        added, *more = up.done("storage", "add", name, uri, "--no-ask", "--no-test", *options).splitlines()
+        added, *more = up.done(
+            "storage", "add", name, uri, "--no-ask", "--no-test", *options
+        ).splitlines()
         assert added == f"added {name} for {uri}; `tbhub storage test {name}`"
         return more
 

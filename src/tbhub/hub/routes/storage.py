@@ -82,9 +82,7 @@ def test_connection(
     return found
 
 
-def _workspace_of(
-    connection: Connection, caller: Caller, new: NewStorageConnection
-) -> int | None:
+def _workspace_of(connection: Connection, caller: Caller, new: NewStorageConnection) -> int | None:
     """Return the workspace that a connection is for, which the caller may add one to."""
     if new.workspace is None:
         caller.require("admin", "admin")
