@@ -23,8 +23,8 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
