@@ -117,7 +117,11 @@ def add(
         settings |= _asked([each for each in _ASKED.get(place.scheme, ()) if each not in settings])
     new = build(
         NewStorageConnection,
-        name=name, uri=uri, workspace=workspace, settings=settings, test=test,
+        name=name,
+        uri=uri,
+        workspace=workspace,
+        settings=settings,
+        test=test,
     )
     with connect() as hub:
         try:
