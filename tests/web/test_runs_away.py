@@ -45,3 +45,27 @@ def test_whoever_looks_learns_that_the_hub_is_away_and_back(browser: Any, tmp_pa
         page.get_by_text(AWAY).wait_for(state="detached")
         page.get_by_role("heading", name="Boards", exact=True).wait_for()
         made.context.close()  # the browser has said that requests have failed
+
+
+def test_the_log_of_a_board_goes_on_when_the_hub_is_back(browser: Any, tmp_path: Path) -> None:
+    log_runs(tmp_path / "runs", "one")
+    with HubProcess(tmp_path / "home", logdirs=tmp_path / "runs") as hub:
+        hub.wait_for_runs(1)
+        board = hub.create_board(runs="all")
+        made = Page(browser)
+        page = made.page
+        page.goto(f"{hub.url}/?token={hub.token}")
+        page.get_by_role("link", name="Boards").click()
+        page.get_by_role("button", name="Actions").first.click()
+        page.get_by_role("menuitem", name="Logs").click()
+        log = page.get_by_role("log")
+        log.get_by_text("is running").first.wait_for()
+        hub.settings["port"] = int(hub.url.rpartition(":")[2])
+        hub.kill()
+        log.get_by_role("alert").wait_for()
+        hub.restart()
+        log.get_by_role("alert").wait_for(state="detached")
+        hub.json("POST", f"/api/v1/boards/{board['id']}/stop")
+        log.get_by_text("stopped", exact=False).first.wait_for()
+        assert log.get_by_text("is running", exact=True).count() == 1
+        made.context.close()
