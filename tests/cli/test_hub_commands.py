@@ -761,6 +761,21 @@ def test_a_place_that_is_not_there(up: Up) -> None:
     assert "./runs" in up.failed(3, "start", "runs", "--no-browser")
 
 
+def test_a_bucket_that_cannot_be_read_beside_runs_that_can(up: Up) -> None:
+    lines = "access_key_id=k\nsecret_access_key=s\nendpoint=http://127.0.0.1:1\n"
+    place = "s3://bucket/runs"
+    up.done("storage", "add", "away", place, "--stdin", "--no-test", stdin=lines)
+    try:
+        said = up.failed(2, "start", "all", place, "--no-browser")
+        assert f"{place} cannot be read: " in said
+        warned = up.run("start", "all", place, "--no-browser", "--no-strict")
+        assert (warned.returncode, "Traceback" in warned.stderr) == (0, False)
+        assert warned.stderr.startswith("tbhub: warning: ")
+        assert f"{place} cannot be read: " in warned.stderr
+    finally:
+        up.done("storage", "remove", "away")
+
+
 def test_a_link_for_somebody_else(up: Up) -> None:
     id_ = start(up, "all")
     link = up.done("share", id_, "--expires", "1h").strip()
@@ -1170,6 +1185,8 @@ def test_a_team(tmp_path: Path) -> None:
         assert "admins only" in up.failed(4, "tokens", "create", "--scope", "admin", **her)
         assert "hosts" not in up.done("doctor", **her)
         assert json.loads(up.done("status", "--json", **her))["indexing"] == {}
+        assert "hosts" in up.done("status")
+        assert "hosts" not in up.done("status", **her)
         mine = up.done("start", "exp:x", "-d", "--wait", **her).strip()
         assert [each["owner"] for each in up.json("list", "--all") if each["id"] == mine] == [
             "maria"

@@ -101,6 +101,17 @@ assert os.environ["TBHUB_RUN_ID"] == "1"
     eventually(lambda: "torch" in known(hub)["metrics"])
 
 
+def test_a_job_goes_by_its_number(hub: HubProcess) -> None:
+    for job in ("2300", "job2300", "2300"):
+        assert run("run", "--job", job, "--", "true").returncode == 0
+    assert run("run", "--job", "other", "--", "true").returncode == 0
+    listed = json.loads(run("runs", "where job = 2300", "--json").stdout)
+    assert len(listed) == 3
+    assert [each["id"] for each in json.loads(run("runs", "job2300", "--json").stdout)] == [
+        each["id"] for each in listed
+    ]
+
+
 def test_a_run_in_code_joins(hub: HubProcess) -> None:
     code = """
 import tbhub
