@@ -412,9 +412,7 @@ def test_a_storage_test_without_a_region_does_not_blame_the_credentials(
             "请提供 region 或 endpoint，或设置 OSS_REGION，"
             "或写作 oss://bucket.oss-REGION.aliyuncs.com/…"
         )
-        assert translate_finding(bad.check, False, "something new") == (
-            "凭据或设置不可用：something new"
-        )
+        assert translate_finding(bad.check, False, "something new") == ("区域不正确：something new")
     finally:
         language.reset(token)
 

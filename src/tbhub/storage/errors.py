@@ -53,7 +53,7 @@ class ClockSkew(StoreError):
 
 
 class WrongRegion(StoreError):
-    """The bucket lives in another region than the one that was asked."""
+    """The bucket lives in another region than the one that was asked, or none is given."""
 
 
 class BadCertificate(StoreError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tbhub.storage.classify import classify
 from tbhub.storage.environment import VARIABLES, settings_from
-from tbhub.storage.errors import BadCredentials
+from tbhub.storage.errors import BadCredentials, WrongRegion
 from tbhub.storage.local import LocalStore
 from tbhub.storage.store import Patience, Store
 from tbhub.storage.uri import AZ, FILE, GS, HUB, OSS, S3, Uri, parse
@@ -123,7 +123,7 @@ def _oss(place: Uri, given: Mapping[str, str], environ: Mapping[str, str]) -> Pl
     region = region.removeprefix("oss-")
     endpoint = given.get("endpoint") or known.get("endpoint", "")
     if not endpoint and not region:
-        raise BadCredentials(
+        raise WrongRegion(
             "open",
             str(place),
             "give a region or an endpoint, or set OSS_REGION, or write "

@@ -66,4 +66,4 @@ def role(scheme: str, purpose: Purpose) -> str:
     if name is None:
         return ""
     permissions = ", ".join(permission(scheme, verb) for verb in VERBS[purpose])
-    return f"{name}: {permissions}"
+    return f"{name}: {permissions.replace(' and ', ', ')}"
