@@ -80,7 +80,7 @@ def at_home(up: Up, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_board_over_a_path(runs: Path) -> None:
-    board = TensorBoard.create(uri="runs/a")
+    board = TensorBoard.create(uri="runs/a", session=None)  # as scripts for PAI write it
     assert board.status == "RUNNING"
     assert board.app_uri.endswith(f"/boards/{board.id[:8]}/")
     assert board.details.runs == 2

@@ -118,6 +118,7 @@ def _create(
     requests_per_minute: int | None = None,
     launcher: str | None = None,
     strict: bool = True,
+    session: object = None,
     hub: Hub | AsyncHub | None = None,
 ) -> Steps[Board]:
     """Makes a board over runs named in any of these ways; together they are the union.
@@ -154,6 +155,7 @@ def _create(
         launcher: What the hub must serve boards by: ``"slurm"``; without it whatever it does.
         strict: With `wait`, raise where something that the board is to show cannot be read; if
             False, warn. A path that does not exist yet is waited for.
+        session: Not used: scripts for PAI pass theirs.
         hub: The hub to ask; without one: see `Hub`.
 
     Raises:
