@@ -413,6 +413,27 @@ def test_every_start_opens_its_own_board_logged_in(up: Up, tmp_path: Path) -> No
     assert [follow_link(link) for link in links] == [urls[name] for name in (*names, "one")]
 
 
+def test_a_browser_that_is_a_snap_can_read_the_page_it_opens(up: Up, tmp_path: Path) -> None:
+    tools, home = tmp_path / "tools", tmp_path / "home"
+    (home / "snap/firefox/common").mkdir(parents=True)
+    tools.mkdir()
+    for name, line in (
+        ("xdg-settings", "echo firefox_firefox.desktop"),
+        ("xdg-open", f'echo "$@" >> {tmp_path}/opened'),
+    ):
+        (tools / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tools / name).chmod(0o755)
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(home), "DISPLAY": ":9"}
+    up.done("start", "all", "--name", "mine", BROWSER="", **environment)
+    opened = tmp_path / "opened"
+    eventually(lambda: opened.exists() and opened.read_text())
+    page = Path(urlsplit(opened.read_text().strip()).path)
+    assert page.parent == home / "snap/firefox/common"
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    (link,) = re.findall(r'"(http[^"]*)"', page.read_text())
+    assert follow_link(link) == board(up, "mine")["url"]
+
+
 def test_without_a_browser_a_link_is_printed_that_logs_in_once(up: Up) -> None:
     started = up.run("start", "all", "--name", "mine")
     assert started.returncode == 0

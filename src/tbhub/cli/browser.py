@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from tbhub.client.hub import Hub
 
 _KEPT_SECONDS = 900.0  # longer than a login link works
-_PAGE = "open-"
+_PAGE = "tbhub-open-"
+_SNAPS = "/snap/bin/"
+_TOOL_TIMEOUT = 3.0  # seconds
 
 
 def has_display() -> bool:
@@ -75,7 +79,39 @@ def open_browser(create: Callable[[], LoginLink], directory: Path | None) -> boo
     link = create()
     if link.expires is None:
         return open_address(link.url)
-    return open_address(_private_page(link.url, directory or _cache_directory()).as_uri())
+    place = _snap_directory() or directory or _cache_directory()
+    return open_address(_private_page(link.url, place).as_uri())
+
+
+def _snap_directory() -> Path | None:
+    """Return a directory of the default browser if that is a snap, which sees no hidden ones."""
+    command = os.environ.get("BROWSER", "").partition(os.pathsep)[0].partition(" ")[0]
+    if command:
+        found = shutil.which(command) or ""
+        name = os.path.basename(found) if found.startswith(_SNAPS) else ""
+    else:
+        name = _default_browser().partition("_")[0]  # firefox_firefox.desktop
+    directory = Path.home() / "snap" / name / "common"
+    return directory if name and directory.is_dir() else None
+
+
+def _default_browser() -> str:
+    """Return the name of the desktop's browser; empty where there is none."""
+    tool = shutil.which("xdg-settings")
+    if tool is None:
+        return ""
+    try:
+        done = subprocess.run(
+            [tool, "get", "default-web-browser"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_TOOL_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode(errors="replace").strip()
 
 
 def _private_page(url: str, directory: Path) -> Path:
