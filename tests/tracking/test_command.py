@@ -336,6 +336,22 @@ def test_a_signal_while_a_store_is_waited_for(
     assert (done.returncode, done.stdout) == (0, "soon\n")
 
 
+def test_a_command_that_prints_without_end_does_not_fill_the_disk(
+    hub: HubProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TBHUB_CONSOLE_LIMIT", "10kB")
+    done = run("run", *python("print('x' * 9_000); print('z' * 9_000); print('the end')"))
+    assert (done.returncode, done.stdout.count("z"), "the end" in done.stdout) == (0, 9_000, True)
+    said = "tbhub: more than 10,000 bytes were printed; the rest is not kept (TBHUB_CONSOLE_LIMIT)"
+    assert done.stderr.count(said) == 1
+    kept = (hub.home / "files/1/console.log").read_text()
+    assert (kept.count("x"), kept.count("z"), kept.endswith(f"\n{said}\n")) == (9_000, 999, True)
+    monkeypatch.setenv("TBHUB_CONSOLE_LIMIT", "much")
+    refused = run("run", *python("print('never')"))
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "TBHUB_CONSOLE_LIMIT: 'much' is not a size" in refused.stderr
+
+
 def test_what_is_printed_comes_at_once(hub: HubProcess) -> None:
     process = start("run", *python("print('now'); input()"), stdin=subprocess.PIPE)
     assert process.stdout is not None

@@ -143,6 +143,7 @@ def run(
     from tbhub.publisher.restorer import RestoreError
     from tbhub.tracking import environment
     from tbhub.tracking.announce import announce_end, announce_start
+    from tbhub.tracking.console import limit_of_environment
     from tbhub.tracking.details import command_text
     from tbhub.tracking.hparams import parse_hparam
     from tbhub.tracking.lifeline import Lifeline
@@ -174,6 +175,7 @@ def run(
         warnings.simplefilter("always", TbhubWarning)
         warnings.showwarning = _tell
         number = environment.rank() if rank == "auto" else int(rank)
+        console_limit = limit_of_environment()
         if upload_limit is not None:
             os.environ["TBHUB_UPLOAD_LIMIT"] = upload_limit  # the publishing process inherits it
         lifeline = Lifeline(
@@ -196,6 +198,7 @@ def run(
                     system_metrics=system_metrics,
                     capture=capture,
                     logdirs=logdir or (),
+                    console_limit=console_limit,
                     progress=progress,
                 )
         except RestoreError:

@@ -17,7 +17,8 @@ from tbhub.storage.source import PART
 
 VARIABLE = "TBHUB_UPLOAD_LIMIT"
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
-_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?(?:/s|ps)?", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?", re.IGNORECASE | re.ASCII)
+_PER_SECOND = re.compile(r"(?:/s|ps)$", re.IGNORECASE)
 _BURST_SECONDS = 0.5
 _MIN_RATE = 1000.0  # bytes a second
 _MIN_PART = 64 << 10
@@ -33,11 +34,16 @@ def parse_rate(text: str) -> float | None:
     compact = text.strip()
     if compact in ("", "0") or compact.lower() in ("none", "unlimited"):
         return None
-    found = _RATE.fullmatch(compact)
-    rate = float(found[1]) * _UNITS[(found[2] or "").lower()] if found else 0.0
+    rate = parse_bytes(_PER_SECOND.sub("", compact)) or 0.0
     if rate < _MIN_RATE:
         raise ValueError(f"{text!r} is not an upload rate: write 20MB/s, 500kB/s or 1GiB/s")
     return rate
+
+
+def parse_bytes(text: str) -> float | None:
+    """Return the bytes of ``20MB``, ``500k``, ``1.5GiB``; None if the text is no such size."""
+    found = _SIZE.fullmatch(text.strip())
+    return float(found[1]) * _UNITS[(found[2] or "").lower()] if found else None
 
 
 def rate_of_environment() -> float | None:

@@ -1,7 +1,8 @@
 """What a command prints: shown as it comes, and kept in a file.
 
 Bytes are passed on as they are, each stream to its own. Whoever looks may go away; what is printed
-is kept all the same. A process that the command has left behind is not waited for.
+is kept all the same, up to a limit: a command that prints without end must not fill the disk. A
+process that the command has left behind is not waited for.
 """
 
 from __future__ import annotations
@@ -11,15 +12,45 @@ import threading
 import time
 from pathlib import Path
 
+from tbhub.publisher.throttle import parse_bytes
+
+VARIABLE = "TBHUB_CONSOLE_LIMIT"
+_LIMIT = 10**9  # bytes
 _PIECE = 65536
 _GRACE = 2.0  # seconds after the command's end in which what it has printed is read
 
 
-class Console:
-    """Two pipes to give to a command, and the threads that empty them."""
+def limit_of_environment() -> int | None:
+    """Return how many bytes of what is printed are kept; None for all.
 
-    def __init__(self, log: Path) -> None:
+    Raises:
+        ValueError: ``TBHUB_CONSOLE_LIMIT`` is not a size.
+    """
+    text = os.environ.get(VARIABLE, "").strip()
+    if not text:
+        return _LIMIT
+    if text.lower() in ("none", "unlimited"):
+        return None
+    found = parse_bytes(text)
+    if found is None:
+        raise ValueError(f"{VARIABLE}: {text!r} is not a size: write 500MB, 2GB or none")
+    return int(found)
+
+
+class Console:
+    """Two pipes to give to a command, and the threads that empty them.
+
+    Args:
+        log: The file, which may be there already.
+        limit: How many bytes it may have; None for any number.
+    """
+
+    def __init__(self, log: Path, limit: int | None) -> None:
         self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._lock = threading.Lock()
+        self._limit = limit
+        self._size = os.fstat(self._log).st_size
+        self._is_full = False
         self._threads = []
         ends = []
         for shown in (1, 2):
@@ -45,9 +76,24 @@ class Console:
     def _copy(self, read: int, shown: int) -> None:
         is_seen = True
         while data := os.read(read, _PIECE):
-            _write(self._log, data)
+            self._keep(data)
             is_seen = is_seen and _write(shown, data)
         os.close(read)
+
+    def _keep(self, data: bytes) -> None:
+        with self._lock:
+            if self._is_full:
+                return
+            room = len(data) if self._limit is None else max(0, self._limit - self._size)
+            _write(self._log, data[:room])
+            self._size += len(data)
+            if len(data) <= room:
+                return
+            self._is_full = True
+        limit = f"more than {self._limit:,} bytes were printed"
+        said = f"tbhub: {limit}; the rest is not kept ({VARIABLE})"
+        _write(self._log, f"\n{said}\n".encode())
+        _write(2, f"{said}\n".encode())
 
 
 def _write(to: int, data: bytes) -> bool:

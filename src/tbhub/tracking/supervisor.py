@@ -73,6 +73,7 @@ def supervise(
     system_metrics: bool = False,
     capture: bool = True,
     logdirs: Sequence[str] = (),
+    console_limit: int | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> Outcome:
     """Runs a command to its end, and tells of it.
@@ -80,6 +81,7 @@ def supervise(
     Args:
         capture: Adopt event files that the command writes outside of the run's directory.
         logdirs: Directories to adopt from; without any they are found.
+        console_limit: How many bytes of what it prints are kept; None for all.
         progress: Called with how far the restore of the run's files is, before the command.
 
     Raises:
@@ -97,7 +99,15 @@ def supervise(
                 session.start(hparams)
             adopting = _Adopting(lifeline, logdirs) if capture else None
             try:
-                ended = _run(command, lifeline, system_metrics, received, adopting, left_behind)
+                ended = _run(
+                    command,
+                    lifeline,
+                    system_metrics,
+                    console_limit,
+                    received,
+                    adopting,
+                    left_behind,
+                )
             finally:  # while it adopts, the spool is not removed
                 if adopting is not None:
                     adopted, left_out = adopting.finish(is_good=ended == 0)
@@ -154,6 +164,7 @@ def _run(
     command: list[str],
     lifeline: Lifeline,
     system_metrics: bool,
+    console_limit: int | None,
     received: _Received,
     adopting: _Adopting | None,
     left_behind: _LeftBehind,
@@ -161,7 +172,7 @@ def _run(
     """The command's code; the number of the signal that has ended it, below zero."""
     with received.ending_us():
         log = _log_name(lifeline)
-    console = Console(lifeline.logdir / log)
+    console = Console(lifeline.logdir / log, console_limit)
     started, hub = lifeline.started, lifeline.hub
     terminal = _Terminal()
     environ = child_environment(
