@@ -131,11 +131,14 @@ def test_stop_start_delete() -> None:
     id_ = board.id
     board.stop()
     board.start()
-    board.wait(timeout=60)
-    assert (board.id, board.status) == (id_, "RUNNING")
+    assert (board.id, board.details.state) == (id_, "RUNNING")
     board.stop()
-    board.start(wait=True)
-    assert board.status == "RUNNING"
+    board.start(False)
+    assert board.details.state in ("QUEUED", "STARTING", "STOPPING")
+    board.wait(timeout=60)
+    board.stop()
+    board.start(True)
+    assert board.details.state == "RUNNING"
     board.delete()
     with pytest.raises(NotFound):
         board.refresh()
@@ -148,11 +151,12 @@ def test_stop_start_delete() -> None:
 def test_restart() -> None:
     board = TensorBoard.create(runs="all")
     started = board.details.started
-    board.restart(wait=True)
-    assert board.status == "RUNNING"
+    board.restart()
+    assert board.details.state == "RUNNING"
     assert board.details.started != started
     board.stop()
-    board.restart()
+    board.restart(False)
+    assert board.details.state != "RUNNING"
     board.wait()
     board.kill()
     with pytest.raises(Conflict):
@@ -223,9 +227,11 @@ def test_a_place_that_cannot_be_read_raises_or_warns() -> None:
     board = TensorBoard.get(raised.value.board_id)
     assert board.status == "WAITING"
     assert UNREADABLE in board.message
-    for wait in (board.wait, lambda: board.restart(wait=True)):
-        with pytest.raises(SourceUnreadable, match="cannot be read"):
+    for wait in (board.wait, board.restart, lambda: board.start(True)):
+        with pytest.raises(UnexpectedStatusException, match="cannot be read") as caught:
             wait()
+        assert isinstance(caught.value, SourceUnreadable)
+        assert caught.value.status == "WAITING"
     with pytest.warns(UserWarning, match="cannot be read"):
         board.wait(strict=False)
 
@@ -429,8 +435,8 @@ def test_coroutines() -> None:
             same = await AsyncTensorBoard.get(board.id, hub=hub)
             await same.stop()
             assert [each.id for each in await AsyncTensorBoard.list(hub=hub)] == [board.id]
-            await same.start(wait=True)
-            await same.restart(wait=True)
+            await same.start()
+            await same.restart(True)
             assert (await same.share()).startswith(same.app_uri)
             await same.kill()
             lines = [line.text async for line in hub.follow_logs(board.id)]
@@ -441,6 +447,15 @@ def test_coroutines() -> None:
         await board.delete()
 
     asyncio.run(main())
+
+
+def test_the_second_argument_may_be_wait_as_in_pai() -> None:
+    board = TensorBoard.create("runs/a", False)
+    assert board.details.state in ("QUEUED", "STARTING")
+    assert board.tensorboard_id == board.id
+    assert TensorBoard.create("runs/a", True).details.state == "RUNNING"
+    with pytest.raises(TypeError, match="runs takes a selector"):
+        TensorBoard.create(runs=True)
 
 
 def test_a_board_is_attached_to_by_its_id() -> None:

@@ -235,8 +235,25 @@ def test_the_code_of_an_invitation_is_not_logged(hub: HubProcess) -> None:
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
         assert client.get("/api/v1/me").json()["user"]["login_ways"] == ["password"]
         assert client.post(PATH, data=form).status_code == 410
+        refused = client.post(PATH, data=form, headers={"accept": "text/html"})
+        assert (refused.status_code, refused.headers["location"]) == (303, f"{PATH}?expired")
+        over = client.get(f"{PATH}?expired")
+        assert over.status_code == 410
+        assert "used already" in over.text
     assert code not in hub.log
     assert PASSWORD not in hub.log
+
+
+def test_a_browser_with_too_many_wrong_codes_gets_a_page_that_it_can_reload(tmp_path: Path) -> None:
+    with (
+        HubProcess(tmp_path / "home", auth="users", login_attempts=1) as hub,
+        hub.client("", headers={"accept": "text/html"}) as client,
+    ):
+        codes = [f"tbh_link_{number:032}" for number in range(6)]
+        found = [client.post(PATH, data={"code": code}) for code in codes]
+    assert [each.status_code for each in found] == [*[303] * 5, 429]
+    assert f'id="posted" value="{codes[-1]}"' in found[-1].text
+    assert "script-src 'sha256-" in found[-1].headers["content-security-policy"]
 
 
 def test_a_page_of_another_site_cannot_use_an_invitation(hub: HubProcess) -> None:

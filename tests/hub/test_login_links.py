@@ -133,6 +133,20 @@ def test_a_link_logs_in_once_and_opens_its_page(hub: HubProcess) -> None:
     assert code not in hub.log
 
 
+def test_a_browser_is_sent_from_a_refused_link_to_a_page_that_it_can_reload(
+    hub: HubProcess,
+) -> None:
+    with hub.client("", headers={"accept": "text/html"}) as client:
+        refused = post(client, "tbh_link_old")
+        assert refused.status_code == 303
+        assert "set-cookie" not in refused.headers
+        assert refused.headers["location"] == "/tb/login/link?expired"
+        over = client.get("/login/link?expired")
+        assert over.status_code == 410
+        assert "works once" in over.text
+        assert "script-src 'sha256-" in over.headers["content-security-policy"]
+
+
 def test_a_links_session_may_do_what_its_token_may_and_ends_with_it(hub: HubProcess) -> None:
     new = {"name": "short", "scope": "read", "expires_in": 3600}
     token = hub.json("POST", "/api/v1/tokens", json=new)["token"]

@@ -79,6 +79,48 @@ def test_a_board_is_started_from_a_query_and_opens_in_the_frame(
     row(page, "two of mnist").get_by_text("running").wait_for()
 
 
+def test_a_path_or_uri_without_known_runs_is_no_mistake(hub: HubProcess, visit: Open) -> None:
+    one = visit(hub)
+    one.expected += ["404", "422"]
+    page = one.open("/boards")
+    page.get_by_role("button", name="Start a board").first.click()
+    field = page.get_by_label("Which runs")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("paths or URIs").wait_for()
+    for place in ("oss://bucket/prefix", "s3://bucket/lr=0.01", "/no/such/place"):
+        field.fill(place)
+        dialog.get_by_text(f"everything at and below {place}.").wait_for()
+        assert dialog.locator(".problem").count() == 0
+        assert field.get_attribute("aria-invalid") is None
+    one.picture("boards-start-uri")
+    assert one.axe() == []
+    root = hub.json("GET", "/api/v1/logdirs")[0]["path"]
+    field.fill(f"{root}/mnist")
+    dialog.get_by_text("2 runs are known so far: ").wait_for()
+    uri = "oss://bucket/prefix"
+    for wrong in (f"{uri}, no-such-run", f"{uri} where lr < 1", "./relative"):
+        field.fill(wrong)
+        dialog.locator(".problem").get_by_text("There is no run").wait_for()
+    field.fill(f"{root}/mnist, /no/such/place")
+    dialog.get_by_text(f"below {root}/mnist, /no/such/place.").wait_for()
+    dialog.get_by_role("button", name="Start a board").click()
+    page.wait_for_url(re.compile(r"/board/[0-9a-f]{8}$"))
+    page.frame_locator("iframe").locator(TENSORBOARD).first.wait_for()
+
+
+def test_a_uri_is_added_to_a_board(hub: HubProcess, visit: Open) -> None:
+    short = board(hub, "reaches out", runs="exp:mnist")
+    one = visit(hub)
+    one.expected.append("404")
+    page = one.open(f"/board/{short}")
+    page.get_by_role("button", name="Add runs").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Add runs").fill("/no/such/place")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    page.get_by_text("Added.").wait_for()
+    assert hub.json("GET", f"/api/v1/boards/{short}")["uris"] == ["/no/such/place"]
+
+
 def test_the_list_tells_how_boards_are(hub: HubProcess, visit: Open) -> None:
     board(hub, "told", runs="exp:cifar")
     stopped = board(hub, "resting")

@@ -61,6 +61,51 @@ def test_login_and_missing_pages_are_chinese(hub: HubProcess, page: Any) -> None
         assert english(page.locator("main").inner_text()) == []
 
 
+def test_headings_do_not_break_inside_a_word(hub: HubProcess, page: Any) -> None:
+    for status in ("finished", "failed", "killed", None):
+        run = hub.json("POST", "/api/v1/runs", json={})["run"]["id"]
+        if status is not None:
+            ended = {"attempt": 1, "status": status}
+            hub.json("POST", f"/api/v1/runs/{run}/finish", json=ended)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{hub.url}/?token={hub.token}")
+    heading = page.get_by_role("heading", name="运行")
+    page.locator(".counts button").nth(3).wait_for()
+    shoot(page, "runs-zh-390")
+    assert heading.bounding_box()["height"] < 2 * 18  # one line of 18 px
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert serious(page) == []
+
+
+def test_badges_of_columns_are_chinese(hub: HubProcess, page: Any) -> None:
+    page.goto(f"{hub.url}/?token={hub.token}")
+    page.get_by_role("button", name="列", exact=True).click()
+    for word in ("最新", "最小", "最大"):
+        page.get_by_label(f"loss {word}", exact=True).wait_for()
+    page.get_by_label("loss 最小", exact=True).click()
+    shoot(page, "runs-columns-zh")
+    page.keyboard.press("Escape")
+    page.get_by_role("columnheader").filter(has_text="最小").wait_for()
+    assert page.get_by_text("min", exact=True).count() == 0
+
+
+def test_sentences_end_with_a_chinese_full_stop(hub: HubProcess, page: Any) -> None:
+    page.goto(f"{hub.url}/?token={hub.token}&q=where+lr+%3D")
+    said = page.get_by_role("alert").filter(has_text="要加引号")
+    said.wait_for()
+    assert said.inner_text().strip().endswith("要加引号。")
+
+
+def test_a_board_over_a_uri_is_explained_in_chinese(hub: HubProcess, page: Any) -> None:
+    page.goto(f"{hub.url}/boards?token={hub.token}")
+    page.get_by_role("button", name="启动看板").first.click()
+    field = page.get_by_label("哪些运行")
+    page.get_by_text("路径或 URI").wait_for()
+    field.fill("oss://bucket/prefix")
+    page.get_by_text("看板显示 oss://bucket/prefix 及其下的全部内容。").wait_for()
+    shoot(page, "boards-start-uri-zh")
+
+
 def test_quotas_logs_and_endings_are_chinese(hub: HubProcess, page: Any) -> None:
     page.goto(f"{hub.url}/login?token={hub.token}")
     board = hub.create_board(runs="all", name="看板一")

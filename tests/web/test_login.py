@@ -267,6 +267,93 @@ def test_an_invited_user_chooses_a_password_and_is_logged_in(
     row.get_by_text("password").wait_for()
 
 
+def paste(page: Any, address: str) -> None:
+    """Open an address in the tab as typing it does: nothing is loaded if the fragment differs."""
+    page.evaluate("window.isSameDocument = true")
+    page.goto(address)
+
+
+def new_link(site: Site, path: str, **body: object) -> str:
+    """Create a link and return its address as users of the site have it."""
+    made = site.hub.json("POST", f"/api/v1/{path}", json=body)
+    return f"{site.url}/login/{made['url'].rpartition('/')[2]}"
+
+
+def test_a_new_login_link_works_in_the_tab_of_an_old_one(site: Site, page: Any) -> None:
+    seen: list[str] = []
+    page.on("request", lambda request: seen.append(request.url))
+    page.goto(f"{site.url}/login/link#tbh_link_old")
+    page.get_by_role("heading", name="This link no longer works").wait_for()
+    page.reload()
+    page.get_by_role("heading", name="This link no longer works").wait_for()
+    shoot(page, "link-over")
+    assert serious(page) == []
+    link = new_link(site, "login-links")
+    paste(page, link)
+    page.get_by_role("heading", name="Runs").wait_for()
+    assert session_cookies(page) != []
+    code = link.partition("#")[2]
+    assert not any(code in url or "tbh_link_old" in url for url in seen)
+
+
+@pytest.mark.parametrize("address", ["/login/link", "/login/link?expired"])
+def test_a_fragment_typed_into_a_page_of_links_is_redeemed(
+    site: Site, page: Any, address: str
+) -> None:
+    page.goto(f"{site.url}{address}")
+    page.locator("main h1").wait_for()
+    code = new_link(site, "login-links").partition("#")[2]
+    paste(page, f"{site.url}{address}#{code}")
+    page.get_by_role("heading", name="Runs").wait_for()
+
+
+def test_reloading_a_question_about_a_login_link_asks_again(site: Site, page: Any) -> None:
+    page.goto(f"{site.url}/login")
+    log_in(page)
+    page.get_by_role("heading", name="Runs").wait_for()
+    page.goto(new_link(site, "login-links"))
+    page.get_by_role("heading", name="Log in as root?").wait_for()
+    page.reload()
+    page.get_by_role("heading", name="Log in as root?").wait_for()
+    assert "#" not in page.url
+    page.get_by_role("button", name="Log in as root").click()
+    page.get_by_role("heading", name="Runs").wait_for()
+
+
+def test_invitations_survive_reloads_and_a_new_one_works_in_the_tab_of_an_old_one(
+    site: Site, page: Any
+) -> None:
+    site.hub.create_user("hopper")
+    page.goto(f"{site.url}/login/invitation#tbh_link_old")
+    page.get_by_role("heading", name="This link no longer works").wait_for()
+    page.reload()
+    page.get_by_text("used already").wait_for()
+    first = new_link(site, "invitations", user="hopper")
+    paste(page, first)
+    page.get_by_role("heading", name="Welcome to tbhub, hopper").wait_for()
+    page.reload()
+    page.get_by_role("heading", name="Welcome to tbhub, hopper").wait_for()
+    assert "#" not in page.url
+    second = new_link(site, "invitations", user="hopper")  # which revokes the first
+    page.reload()
+    page.get_by_role("heading", name="This link no longer works").wait_for()
+    paste(page, second)
+    page.get_by_role("heading", name="Welcome to tbhub, hopper").wait_for()
+    third = new_link(site, "invitations", user="hopper")
+    paste(page, third)
+    page.wait_for_function("!window.isSameDocument")
+    page.get_by_label("Password", exact=True).fill("battery staple")
+    page.get_by_label("Password again").fill("battery stable")
+    page.get_by_role("button", name="Set password and log in").click()
+    page.get_by_role("alert").get_by_text("not the same").wait_for()
+    page.reload()
+    page.get_by_role("heading", name="Welcome to tbhub, hopper").wait_for()
+    page.get_by_label("Password", exact=True).fill("battery staple")
+    page.get_by_label("Password again").fill("battery staple")
+    page.get_by_role("button", name="Set password and log in").click()
+    page.get_by_role("heading", name="Runs").wait_for()
+
+
 def test_an_admin_sets_the_password_of_a_user_who_could_not_log_in(site: Site, page: Any) -> None:
     page.goto(f"{site.url}/login?token={site.hub.token}")
     page.goto(f"{site.url}/settings/users")

@@ -202,6 +202,27 @@ def test_new_runs_appear_and_nothing_jumps(
         hub.json("DELETE", "/api/v1/runs?select=where+path~fresh")
 
 
+def test_files_of_a_run_are_in_natural_order(
+    go: Callable[..., Any], hub: HubProcess, tmp_path: Path
+) -> None:
+    with SummaryWriter(tmp_path / "sorted") as writer:
+        writer.add_scalar("loss", 1.0, 1)
+    for epoch in (10, 12, 5):
+        (tmp_path / "sorted" / f"epoch{epoch}.pt").write_bytes(b"x")
+    hub.json("POST", "/api/v1/runs/found", json={"uri": str(tmp_path)})
+    found = hub.json("GET", "/api/v1/runs?select=where+path~sorted")["runs"]
+    try:
+        page = go(f"/runs/{found[0]['id']}/files")
+        paths = page.locator("td.path")
+        paths.get_by_text("epoch12.pt").wait_for()
+        names = [each.strip() for each in paths.all_inner_texts() if "epoch" in each]
+        assert names == ["epoch5.pt", "epoch10.pt", "epoch12.pt"]
+        shoot(page, "run-files-sorted")
+    finally:
+        page.goto("about:blank")
+        hub.json("DELETE", "/api/v1/runs?select=where+path~sorted")
+
+
 @pytest.mark.parametrize(("width", "height"), [(360, 740), (2560, 1300)])
 def test_the_table_is_of_use_at_every_size(go: Callable[..., Any], width: int, height: int) -> None:
     page = go()

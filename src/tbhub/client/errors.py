@@ -27,15 +27,15 @@ class UnexpectedStatusException(TbhubError):  # noqa: N818 - the name users of P
         self.status = status
 
 
-class SourceUnreadable(TbhubError):  # noqa: N818 - goes by what went wrong
+class SourceUnreadable(UnexpectedStatusException):
     """What a board was asked to show cannot be read. The board stays and tries again.
 
     Args:
         message: What cannot be read, why, and the command that would help.
+        status: The state the board is in.
         board_id: The board.
     """
 
-    def __init__(self, message: str, board_id: str) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, message: str, status: str, board_id: str) -> None:
+        super().__init__(message, status)
         self.board_id = board_id

@@ -96,7 +96,7 @@ class _Finds(Generic[P]):
 
 def _create(
     uri: Uris | None = None,
-    runs: Selectors | None = None,
+    runs: Selectors | bool | None = None,
     experiments: Named | None = None,
     trials: Named | None = None,
     *,
@@ -126,7 +126,8 @@ def _create(
     Args:
         uri: A path or URI of logs, or several. A relative path is one of this machine.
         runs: A selector: ``"exp:7"``, ``"run1-run5 where lr<0.01"``. Or several without ``where``,
-            ``order by`` and ``limit``.
+            ``order by`` and ``limit``. A bool is `wait`, which is PAI's second parameter:
+            ``TensorBoard.create(uri, False)``.
         experiments: An experiment by number or name, or several.
         trials: A run by number (``23``, ``"23"``, ``"#23"``, ``"trial:23"``) or name, or several.
         wait: Return when the board is up.
@@ -171,6 +172,11 @@ def _create(
     """
     if key is None and source_id is not None:
         key = f"{source_type or 'source'}:{source_id}"
+    if isinstance(runs, bool):
+        if uri is None:
+            raise TypeError("runs takes a selector or a list of them, not bool. hint: wait=False")
+        wait = runs
+        runs = None
     minutes = max_runtime_in_minutes
     if isinstance(minutes, str):
         raise TypeError(f"max_runtime_in_minutes takes a number, not {minutes!r}")
@@ -249,6 +255,11 @@ class _Board:
         return self._board.id
 
     @property
+    def tensorboard_id(self) -> str:
+        """The board's id, by PAI's name for it."""
+        return self._board.id
+
+    @property
     def display_name(self) -> str:
         """What the board is called."""
         return self._board.name
@@ -285,12 +296,12 @@ class _Board:
 
     @Both
     def start(
-        self, *, wait: bool = False, timeout: float | None = 60.0, strict: bool = True
+        self, wait: bool = True, *, timeout: float | None = 60.0, strict: bool = True
     ) -> Steps[None]:
         """Starts it again under the same id after it was stopped or failed.
 
         Args:
-            wait: Return when it is up; see `wait` for this, `timeout` and `strict`.
+            wait: Return when it is up; see `wait` for `timeout`, `strict` and what is raised.
 
         Raises:
             Conflict: It was killed.
@@ -306,12 +317,12 @@ class _Board:
 
     @Both
     def restart(
-        self, *, wait: bool = False, timeout: float | None = 60.0, strict: bool = True
+        self, wait: bool = True, *, timeout: float | None = 60.0, strict: bool = True
     ) -> Steps[None]:
         """Starts it again under the same id, whether it runs, was stopped or has failed.
 
         Args:
-            wait: Return when it is up; see `wait` for this, `timeout` and `strict`.
+            wait: Return when it is up; see `wait` for `timeout`, `strict` and what is raised.
 
         Raises:
             Conflict: It was killed.
@@ -545,7 +556,7 @@ def check_readable(board: Board, *, strict: bool) -> None:
         f"`tbhub kill {board.id[:8]}` ends it"
     )
     if strict:
-        raise SourceUnreadable(text, board.id)
+        raise SourceUnreadable(text, BoardStatus(board.state), board.id)
     warnings.warn(text, stacklevel=2)
 
 

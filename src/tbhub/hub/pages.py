@@ -1,6 +1,6 @@
 """The few pages the hub makes itself: login, and what stands in the place of a board that is not
-up. Plain HTML without scripts; everything that comes from elsewhere is escaped, and nothing is
-asked of any other server.
+up. Plain HTML without scripts, but for that of login links; everything that comes from elsewhere is
+escaped, and nothing is asked of any other server.
 """
 
 from __future__ import annotations
@@ -26,21 +26,31 @@ POLICY = (
     "base-uri 'none'"
 )
 _HTML_LANGUAGES: Mapping[Language, str] = {"en": "en", "zh": "zh-CN"}
-# Posts the code in the address. A page that a browser renders in advance waits until it is shown.
+# Posts the code in the address, also one that is pasted into the tab later: then only the fragment
+# differs, and the browser loads nothing. A page that a browser renders in advance waits until it is
+# shown. An answer to a posted code keeps the code in the state of the tab's history: a reload then
+# requests the page of the link, and does not repeat the POST, which would be without an origin.
 _LINK_SCRIPT = """
-function go() {
-  const code = location.hash.slice(1);
-  const form = document.forms[0];
-  form.hidden = !code;
-  document.getElementById("incomplete").hidden = !!code;
+function redeem(code) {
+  const form = document.getElementById("redeem");
+  const incomplete = document.getElementById("incomplete");
+  if (incomplete) {
+    form.hidden = !code;
+    incomplete.hidden = !!code;
+  }
   if (!code) return;
   form.elements.code.value = code;
   history.replaceState(null, "", location.pathname);
   form.submit();
 }
-addEventListener("hashchange", go);
-if (document.prerendering) document.addEventListener("prerenderingchange", go, { once: true });
-else go();
+function start() {
+  const posted = document.getElementById("posted");
+  if (posted) history.replaceState({ code: posted.value }, "", location.pathname);
+  else redeem(location.hash.slice(1) || history.state?.code);
+}
+addEventListener("hashchange", () => redeem(location.hash.slice(1)));
+if (document.prerendering) document.addEventListener("prerenderingchange", start, { once: true });
+else start();
 """
 _LINK_SCRIPT_HASH = base64.b64encode(hashlib.sha256(_LINK_SCRIPT.encode()).digest()).decode()
 LINK_POLICY = f"{POLICY};script-src 'sha256-{_LINK_SCRIPT_HASH}'"
@@ -102,13 +112,23 @@ def link_page(chrome: Chrome, path: str, *, is_invitation: bool = False) -> byte
         incomplete = _say("page.invitation_incomplete")
     body = (
         f'<div class="card"><h1>{_say(title)}</h1>'
-        f'<form method="post" action="{escape(chrome.base + path)}" hidden>'
-        f'<input type="hidden" name="code">{_submit("page.log_in")}</form>'
-        f'<p id="incomplete" class="quiet" hidden>{incomplete}</p>'
+        f'{_redeem_form(chrome, path)}<p id="incomplete" class="quiet" hidden>{incomplete}</p>'
         f'<noscript><p class="notice">{_say("page.link_script")}</p></noscript></div>'
         f"<script>{_LINK_SCRIPT}</script>"
     )
     return _page(say("page.log_in"), chrome, body)
+
+
+def link_over_page(chrome: Chrome, path: str, reason: str) -> bytes:
+    """Return the page of a link that is not valid; a new link pasted into its tab is redeemed."""
+    return message_page(chrome, say("page.link_over"), reason, more=_redeem_new_link(chrome, path))
+
+
+def link_problem_page(chrome: Chrome, path: str, code: str, problem: Problem) -> bytes:
+    """Return the page of a code that could not be checked; a reload posts the code again."""
+    posted = f'<input type="hidden" id="posted" value="{escape(code)}">'
+    more = posted + _redeem_new_link(chrome, path)
+    return message_page(chrome, say("page.failed"), _sentence(problem), more=more)
 
 
 def invitation_page(
@@ -121,11 +141,12 @@ def invitation_page(
         f'<div class="card"><h1>{_say("page.invitation_title", name=user)}</h1>{notice}'
         f'<p class="quiet">{_say("page.invitation_text")}</p>'
         f'<form method="post" action="{escape(chrome.base + path)}">'
-        f'<input type="hidden" name="code" value="{escape(code)}">'
+        f'<input type="hidden" id="posted" name="code" value="{escape(code)}">'
         f'<input type="hidden" name="username" value="{escape(user)}" autocomplete="username">'
         f'{_label("password", "page.password")}<input id="password" name="password" {field} '
         f"autofocus>{_label('again', 'page.invitation_again')}"
         f'<input id="again" name="again" {field}>{_submit("page.invitation_save")}</form></div>'
+        f"{_redeem_new_link(chrome, path)}"
     )
     return _page(say("page.log_in"), chrome, body)
 
@@ -137,10 +158,11 @@ def switch_user_page(chrome: Chrome, path: str, code: str, user: str) -> bytes:
         f'<div class="card"><h1>{_say("page.switch_title", name=user)}</h1>'
         f'<p class="quiet">{_say("page.switch_text", own=own)}</p>'
         f'<form method="post" action="{escape(chrome.base + path)}">'
-        f'<input type="hidden" name="code" value="{escape(code)}">'
+        f'<input type="hidden" id="posted" name="code" value="{escape(code)}">'
         '<input type="hidden" name="switch" value="yes">'
         f'<button class="main">{_say("page.switch", name=user)}</button></form>'
         f'<a class="button" href="{escape(chrome.base)}/">{_say("page.stay", own=own)}</a></div>'
+        f"{_redeem_new_link(chrome, path)}"
     )
     return _page(say("page.log_in"), chrome, body)
 
@@ -175,8 +197,15 @@ def ended_page(chrome: Chrome, board: Board, *, can_start: bool) -> bytes:
     return _page(board.name, chrome, f'<div class="card">{"".join(parts)}</div>')
 
 
-def message_page(chrome: Chrome, title: str, text: str, *, again: bool = False) -> bytes:
-    """Something went wrong, in a sentence; `again` looks again by itself."""
+def message_page(
+    chrome: Chrome, title: str, text: str, *, again: bool = False, more: str = ""
+) -> bytes:
+    """Return a page with a message.
+
+    Args:
+        again: The page reloads itself.
+        more: HTML that follows the message.
+    """
     refresh = '<meta http-equiv="refresh" content="2">' if again else ""
     base = escape(chrome.base)
     links = (
@@ -184,18 +213,21 @@ def message_page(chrome: Chrome, title: str, text: str, *, again: bool = False) 
         f'<a href="{base}/boards">{_say("page.all_boards")}</a></p>'
     )
     said = f'<h1>{escape(title)}</h1><p class="quiet">{escape(text)}</p>'
-    body = f'<div class="card">{said}{links}</div>'
+    body = f'<div class="card">{said}{links}</div>{more}'
     return _page(title, chrome, body, head=refresh)
 
 
 def problem_page(chrome: Chrome, problem: Problem) -> bytes:
     """Return the page of a request that could not be answered."""
+    title = say("page.not_found" if problem.status == 404 else "page.failed")
+    return message_page(chrome, title, _sentence(problem))
+
+
+def _sentence(problem: Problem) -> str:
     said = problem_text(problem)
     text = said[:1].upper() + said[1:]
-    text = text if text.endswith((".", "。")) else f"{text}."
-    return message_page(
-        chrome, say("page.not_found" if problem.status == 404 else "page.failed"), text
-    )
+    stop = "。" if language.get() == "zh" else "."
+    return text if text.endswith((".", "。", "？")) else f"{text}{stop}"
 
 
 def _reason(reason: Reason | None) -> str:
@@ -211,6 +243,18 @@ def _with_code(code: str, command: str) -> str:
     """Return a text in which a {command} is set as code."""
     before, _, after = _say(code, command="\0").partition("\0")
     return f"{before}<code>{escape(command)}</code>{after}"
+
+
+def _redeem_form(chrome: Chrome, path: str) -> str:
+    return (
+        f'<form id="redeem" method="post" action="{escape(chrome.base + path)}" hidden>'
+        f'<input type="hidden" name="code">{_submit("page.log_in")}</form>'
+    )
+
+
+def _redeem_new_link(chrome: Chrome, path: str) -> str:
+    """Return what redeems a new link that is pasted into the tab of an answer."""
+    return f"{_redeem_form(chrome, path)}<script>{_LINK_SCRIPT}</script>"
 
 
 def _label(field: str, code: str) -> str:

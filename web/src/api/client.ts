@@ -1,7 +1,7 @@
 /// Calls of `/api/v1`, typed by the hub's own schema. What the hub refuses is thrown as a `Problem`
 /// with the sentence it gave; somebody who is no longer known is sent to log in, and comes back.
 
-import { t } from "../lib/i18n.svelte";
+import { currentLanguage, t } from "../lib/i18n.svelte";
 import type { components, paths } from "./schema";
 
 export type Schemas = components["schemas"];
@@ -143,5 +143,5 @@ function logIn(): void {
 
 /// A text of the hub with its full stop; it may begin with a name, whose case matters.
 function sentence(text: string): string {
-  return /[.!?:…。！？：]$/.test(text) ? text : `${text}.`;
+  return /[.!?:…。！？：]$/.test(text) ? text : text + (currentLanguage() === "zh" ? "。" : ".");
 }

@@ -1650,6 +1650,12 @@ export interface components {
             /** Exit Code */
             exit_code?: number | null;
             /**
+             * Rank
+             * @description Of those that have come, the lowest ends the run.
+             * @default 0
+             */
+            rank: number;
+            /**
              * Status
              * @enum {string}
              */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { KnownColumn } from "../api/table";
-import { asSelector, complete, isUnfinished, matchesOf, put, tokens } from "./selector";
+import { asSelector, complete, isPlace, isUnfinished, matchesOf, placesOf, put, tokens } from "./selector";
 
 const known: KnownColumn[] = [
   { name: "status", kind: "text", runs: 9 },
@@ -96,6 +96,25 @@ describe("what is sent", () => {
     expect(asSelector("run1-run5, exp:7").q).toBe("run1-run5, exp:7");
     expect(asSelector("order by created").shift).toBe(0);
     expect(asSelector("  ")).toEqual({ q: "", shift: 0 });
+  });
+
+  it("is a path with signs of operators as it is", () => {
+    for (const text of ["oss://bucket/lr=0.01", "~/runs", "exp:7, ./lr=0.1"]) expect(asSelector(text)).toEqual({ q: text, shift: 0 });
+    for (const text of ["name ~ a/b", "path = /data/lr=1", "path=/data/", "name ~/x"]) expect(asSelector(text).shift, text).toBe(6);
+  });
+});
+
+describe("paths and URIs", () => {
+  it("are told from names and relative paths", () => {
+    for (const text of ["oss://bucket/prefix", "s3://b", "/data", '"/my runs"', "'s3://b/a b'"]) {
+      expect(isPlace(text), text).toBe(true);
+    }
+    for (const text of ["run1", "exp:mnist", "ws1/run1", '"my run/"', "a/b/c", "./runs", "~/runs", "runs/"]) expect(isPlace(text), text).toBe(false);
+  });
+
+  it("are found among the terms, unless known runs are filtered", () => {
+    expect(placesOf('exp:mnist, oss://b/lr=0.01 "/my runs"')).toEqual(["oss://b/lr=0.01", '"/my runs"']);
+    for (const text of ["", "exp:mnist", "s3://b where lr < 1", "/data limit 3", "path ~ /data"]) expect(placesOf(text), text).toEqual([]);
   });
 });
 

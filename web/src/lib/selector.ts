@@ -5,6 +5,11 @@ import type { KnownColumn, Kind } from "../api/table";
 
 const WORD = /[^\s"'(),=<>!~]/;
 const OPERATOR = /==|!=|<>|<=|>=|!~|[=<>~]/y;
+// What can only be a path or a URI, as `looks_like_path` of the hub has it.
+const PATH_START = /^(?:\.{1,2}(?:\/|$)|\/|~|[a-z][a-z0-9+.-]*:\/\/)/i;
+// What a board can be over without known runs: the hub takes whole paths only.
+const PLACE = /^["']?(?:\/|[a-z][a-z0-9+.-]*:\/\/)/i;
+const TERM = /(?:"(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|[^\s,"'])+/g;
 
 export interface Token {
   kind: "word" | "operator" | "(" | ")" | ",";
@@ -54,19 +59,37 @@ export function tokens(text: string): Token[] {
 export function asSelector(text: string): { q: string; shift: number } {
   const trimmed = text.trim();
   if (!trimmed) return { q: "", shift: 0 };
+  // Signs of operators may stand in a path: s3://bucket/lr=0.01.
+  if (PATH_START.test(trimmed)) return { q: text, shift: 0 };
   const pieces = tokens(text);
   const isWord = (token: Token, ...words: string[]) =>
     token.kind === "word" && words.includes(token.text.toLowerCase());
   const first = pieces[0]!;
+  const paths = [...text.matchAll(TERM)].filter(([term]) => PATH_START.test(term) && !term.startsWith("~"));
+  const isInPath = (token: Token) => paths.some((path) => path.index <= token.from && token.to <= path.index + path[0].length);
   const hasClause = pieces.some((token) => isWord(token, "where")) || isWord(first, "order", "limit");
   const isCondition = pieces.some(
     (token, at) =>
-      token.kind === "operator" ||
+      (token.kind === "operator" && !isInPath(token)) ||
       (isWord(token, "in", "is") && at > 0) ||
       (isWord(token, "not") && at === 0),
   );
   if (hasClause || !isCondition) return { q: text, shift: 0 };
   return { q: `where ${text}`, shift: 6 };
+}
+
+/// Whether a word of a selector is a whole path or a URI.
+export function isPlace(term: string): boolean {
+  return PLACE.test(term);
+}
+
+/// The whole paths and URIs that a text names. None if it has a condition, an order or a limit: then a
+/// board shows runs that are known, and nothing else below a path.
+export function placesOf(text: string): string[] {
+  if (asSelector(text).shift > 0) return [];
+  const terms = text.match(TERM) ?? [];
+  if (terms.some((each) => /^(?:where|order|limit)$/i.test(each))) return [];
+  return terms.filter(isPlace);
 }
 
 export interface Suggestion {

@@ -16,6 +16,7 @@ from tbhub.api.problems import (
     NotFound,
     Problem,
     TooLarge,
+    TooManyRequests,
 )
 from tbhub.boards.wsgi import Response
 from tbhub.hub import answers, invitations, login_links, oidc, pages
@@ -32,6 +33,8 @@ from tbhub.texts import text
 router = APIRouter(include_in_schema=False)
 
 _MOST_FORM = 16 << 10
+# The query of the page that browsers are sent to after a link was refused: a reload is harmless.
+_OVER = "expired"
 # The web page's own addresses, as `web/src/router.ts` knows them; /boards/<id>/… are TensorBoard's.
 PAGES = (
     "/",
@@ -108,10 +111,12 @@ def log_out(hub: TheHub, request: Request, found: Found) -> FastResponse:
 
 
 @router.get(login_links.PATH)
-def link_page(hub: TheHub) -> FastResponse:
+def link_page(hub: TheHub, request: Request) -> FastResponse:
     """The page of every login link; nothing is used up by loading it."""
-    page = pages.link_page(Chrome(hub.settings.base_path), login_links.PATH)
-    return _sent(answers.html(200, page, policy=pages.LINK_POLICY))
+    chrome = Chrome(hub.settings.base_path)
+    if _OVER in request.query_params:
+        return _link_over(chrome, login_links.PATH, say("page.link_over_text"))
+    return _link_answer(200, pages.link_page(chrome, login_links.PATH))
 
 
 @router.post(login_links.PATH)
@@ -126,13 +131,13 @@ async def redeem_link(hub: TheHub, request: Request, found: Found) -> FastRespon
         user = await hub.in_thread(hub.login_links.user_of, code)
         if user is not None and user != who:
             page = pages.switch_user_page(Chrome(base, who), login_links.PATH, code, user)
-            return _sent(answers.html(200, page))
+            return _link_answer(200, page)
     try:
         session, path = await hub.in_thread(hub.login_links.redeem, code)
     except Gone:
-        title, reason = say("page.link_over"), say("page.link_over_text")
-        page = pages.message_page(Chrome(base, who), title, reason)
-        return _sent(answers.html(Gone.status, page))
+        if answers.wants_page(request.scope):
+            return _sent(answers.redirect(f"{base}{login_links.PATH}?{_OVER}"))
+        return _link_over(Chrome(base, who), login_links.PATH, say("page.link_over_text"))
     assert session.expires is not None
     lasting = session.expires.timestamp() - time.time()
     header = hub.gate.set_cookie(request.scope, session.token, lasting)
@@ -140,10 +145,12 @@ async def redeem_link(hub: TheHub, request: Request, found: Found) -> FastRespon
 
 
 @router.get(invitations.PATH)
-def invitation_link(hub: TheHub) -> FastResponse:
+def invitation_link(hub: TheHub, request: Request) -> FastResponse:
     """Return the page of every invitation; nothing is used up by loading it."""
-    page = pages.link_page(Chrome(hub.settings.base_path), invitations.PATH, is_invitation=True)
-    return _sent(answers.html(200, page, policy=pages.LINK_POLICY))
+    chrome = Chrome(hub.settings.base_path)
+    if _OVER in request.query_params:
+        return _link_over(chrome, invitations.PATH, say("invitation.used"))
+    return _link_answer(200, pages.link_page(chrome, invitations.PATH, is_invitation=True))
 
 
 @router.post(invitations.PATH)
@@ -157,16 +164,22 @@ async def accept_invitation(hub: TheHub, request: Request) -> FastResponse:
         user = await hub.in_thread(hub.invitations.find_user, code, address)
         if "password" not in form:
             page = pages.invitation_page(chrome, invitations.PATH, code, user)
-            return _sent(answers.html(200, page))
+            return _link_answer(200, page)
         password, again = form["password"], form.get("again", "")
         given = await hub.in_thread(hub.invitations.accept, code, password, again, address)
     except BadRequest as problem:
         said = problem_text(problem)
         page = pages.invitation_page(chrome, invitations.PATH, code, user, said)
-        return _sent(answers.html(problem.status, page))
+        return _link_answer(problem.status, page)
     except Gone as problem:
-        page = pages.message_page(chrome, say("page.link_over"), problem_text(problem))
-        return _sent(answers.html(problem.status, page))
+        if answers.wants_page(request.scope):
+            return _sent(answers.redirect(f"{chrome.base}{invitations.PATH}?{_OVER}"))
+        return _link_over(chrome, invitations.PATH, problem_text(problem))
+    except TooManyRequests as problem:
+        if not answers.wants_page(request.scope):
+            raise
+        page = pages.link_problem_page(chrome, invitations.PATH, code, problem)
+        return _link_answer(problem.status, page)
     hub.identity.forget()
     made = await hub.in_thread(hub.identity.open_session, *given)
     lasting = hub.settings.session_hours * 3600
@@ -206,6 +219,14 @@ async def finish(hub: TheHub, request: Request) -> FastResponse:
 def local(path: str | None, base: str) -> str:
     """Where somebody goes after they have logged in: within this hub, whatever was asked."""
     return login_links.local_path(path, base) or f"{base}/"
+
+
+def _link_answer(status: int, page: bytes) -> FastResponse:
+    return _sent(answers.html(status, page, policy=pages.LINK_POLICY))
+
+
+def _link_over(chrome: Chrome, path: str, reason: str) -> FastResponse:
+    return _link_answer(Gone.status, pages.link_over_page(chrome, path, reason))
 
 
 def _provider(hub: Hub) -> oidc.OpenIdConnect:
