@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import Connection, update
 
 from support import rows
 from support.catalog import Watch, log
@@ -18,6 +21,7 @@ from tbhub.catalog.run_records import FoundRun, add_found, create_run
 from tbhub.catalog.runs import change_run, load_runs
 from tbhub.catalog.selectors import parse
 from tbhub.database.engine import Database
+from tbhub.database.tables import jobs
 
 
 def shown(locations: list[str]) -> list[str]:
@@ -343,3 +347,95 @@ def test_a_job_called_by_a_number_has_no_other(database: Database) -> None:
     assert other + 2 not in unnamed
     assert len({named, other, ahead, *unnamed}) == 5
     assert len(selected(database, f"job{other + 2}")) == 1
+
+
+def begin_in_job(database: Database, job: int | str, home: str = "default") -> int:
+    """Start a run in a job and return the number of the job."""
+    with database.begin() as connection:
+        return begin_job(connection, job, home)
+
+
+def begin_job(connection: Connection, job: int | str, home: str = "default") -> int:
+    place, ada = rows.workspace(connection, home), rows.user(connection, "ada")
+    location = f"/kept/{uuid4()}"
+    number = begin_run(connection, place, ada, NewRun(job=job), location, kept=False)
+    (run,) = load_runs(connection, [number])
+    assert run.job is not None
+    return run.job
+
+
+def test_no_job_gets_a_number_that_another_is_called_by(database: Database) -> None:
+    called = begin_in_job(database, "sweep")
+    ahead = [f"job{called + number}" for number in (4, 5, 7)]
+    named = {name: begin_in_job(database, name) for name in ahead}
+    others = [begin_in_job(database, name) for name in ("a", "new", "b", "new")]
+    assert not {f"job{number}" for number in others} & named.keys()
+    for name, number in named.items():
+        assert begin_in_job(database, name) == number
+        assert len(selected(database, name)) == 2
+    # In another workspace the number is free.
+    elsewhere = begin_in_job(database, f"job{others[-1] + 1}", "other")
+    assert begin_in_job(database, "c") == others[-1] + 2
+    assert elsewhere == others[-1] + 1
+
+
+def test_jobs_made_at_once_get_no_number_that_one_of_them_is_called_by(database: Database) -> None:
+    begin_in_job(database, "first")
+    with ThreadPoolExecutor(1) as pool:
+        with database.begin() as connection:
+            sweep = begin_job(connection, "sweep")
+            called = pool.submit(begin_in_job, database, f"job{sweep}")
+            with pytest.raises(TimeoutError):
+                called.result(timeout=0.5)
+        assert called.result(timeout=30) == sweep
+        with database.begin() as connection:
+            named = begin_job(connection, f"job{sweep + 2}")
+            other = pool.submit(begin_in_job, database, "other")
+            with pytest.raises(TimeoutError):
+                other.result(timeout=0.5)
+        assert named == sweep + 1
+        assert other.result(timeout=30) == sweep + 3
+
+
+def test_of_a_name_and_a_number_the_name_counts(database: Database) -> None:
+    with database.begin() as connection:  # as older versions have made them
+        named = rows.job(connection)
+        other = rows.job(connection, name="sweepA")
+        values = {"name": f"job{other}"}
+        connection.execute(update(jobs).where(jobs.c.id == named).values(values))
+        first = rows.run(connection, "a", job_id=named)
+        second = rows.run(connection, "b", job_id=other)
+    name = f"job{other}"
+    for text in (name, f"job:{other}", f"job:{name}", f"default/job:{other}"):
+        assert selected(database, text) == [first], text
+    for text in (f"where job = {name}", f"where job = {other}", f"where job in ({name})"):
+        assert selected(database, text) == [first], text
+    assert selected(database, f"where job != {name}") == [second]
+    for text in ("job:sweepA", "where job = sweepA"):
+        assert selected(database, text) == [second], text
+    assert begin_in_job(database, name) == named
+    assert begin_in_job(database, "sweepA") == other
+
+
+def test_zeros_before_the_number_of_a_job_do_not_count(database: Database) -> None:
+    named = begin_in_job(database, "job0700")
+    assert begin_in_job(database, "job700") == begin_in_job(database, "job00700") == named
+    assert len(selected(database, "job:700")) == len(selected(database, "job0700")) == 3
+
+
+def test_hints_for_jobs_are_selectors_that_work(database: Database) -> None:
+    begin_in_job(database, "first")
+    numbers = {home: begin_in_job(database, "job2300", home) for home in ("ws1", "ws2")}
+    other = begin_in_job(database, "sweep", "ws1")
+    begin_in_job(database, f"job{other}", "ws2")
+    begin_in_job(database, "sweep", "ws2")
+    found = find(database, "pai/job2300")
+    for text in ("job2300", "job:2300", f"job{other}", "job:sweep"):
+        with pytest.raises(Ambiguous, match="hint: write one of these") as caught:
+            selected(database, text)
+        hints = caught.value.details["matches"]
+        chosen = [selected(database, hint) for hint in hints]
+        assert [len(each) for each in chosen] == [1] * len(hints), hints
+        assert len({run for each in chosen for run in each}) == len(hints)
+        assert (found["pai/job2300"] in chosen[-1]) == (text == "job2300")
+    assert len(set(numbers.values())) == 2

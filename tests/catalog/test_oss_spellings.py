@@ -9,8 +9,12 @@ import pytest
 from sqlalchemy import Connection, event, insert, select
 
 from tbhub.api.problems import Conflict
+from tbhub.catalog.removal import delete_runs
+from tbhub.catalog.resolve import resolve
+from tbhub.catalog.run_lookup import oss_spellings
 from tbhub.catalog.run_records import FoundRun, add_found, create_run, find_known
-from tbhub.catalog.workspaces import ensure_defaults, workspace_id_of
+from tbhub.catalog.selectors import parse
+from tbhub.catalog.workspaces import ensure_defaults, remember, workspace_id_of
 from tbhub.database.engine import Database
 from tbhub.database.tables import logdirs, runs
 
@@ -153,3 +157,49 @@ def test_lookups_do_not_grow_with_the_number_of_locations(
     assert asked(SHORT, many[:1]) == asked(SHORT, many) == 4  # three for the hosts of the bucket
     known = find_known(connection, home, [f"{SHORT}/{name}" for name in many])
     assert len({row.id for row in known.values()}) == len(many)
+
+
+@pytest.mark.parametrize("files", [False, True])
+@pytest.mark.parametrize("watched", SPELLINGS)
+def test_a_deleted_run_is_found_again_by_no_spelling_that_is_watched(
+    connection: Connection, home: int, watched: str, files: bool
+) -> None:
+    logdir = watch(connection, home, f"{watched}/tb")
+    add_found(connection, home, logdir, found(f"{watched}/tb", "a", "b"), 0.0)
+    create_run(connection, home, "e", f"{HOST}/tb/started")
+    ids = list(connection.scalars(select(runs.c.id).where(~runs.c.location.endswith("/b"))))
+    done = delete_runs(connection, ids, files=files, dry_run=False)
+    assert (done.runs, done.files, len(done.problems)) == (2, 0, 2 * files)
+    again = found(f"{watched}/tb", "a", "b", "started", "new")
+    add_found(connection, home, logdir, again, 0.0)
+    assert locations(connection) == [f"{watched}/tb/b", f"{watched}/tb/new"]
+    remember(connection, home, f"{watched}/tb/a")
+    assert list(add_found(connection, home, logdir, again[:1], 0.0)) == [f"{watched}/tb/a"]
+
+
+def test_a_place_has_the_spellings_of_its_runs_and_logdirs(
+    connection: Connection, home: int
+) -> None:
+    add_found(connection, home, None, found(HOST, "tb/a", "tb/b"), 0.0)
+    add_found(connection, home, None, found(f"{SHORT}.oss-x.evil", "tb/a"), 0.0)
+    watch(connection, home, INTERNAL)
+    for top in (*SPELLINGS, f"{SHORT}.oss-cn-beijing.aliyuncs.com"):
+        assert oss_spellings(connection, f"{top}/tb") == [f"{each}/tb" for each in SPELLINGS]
+        assert oss_spellings(connection, top) == list(SPELLINGS)
+    assert oss_spellings(connection, "oss://box2/tb") == ["oss://box2/tb"]
+    assert oss_spellings(connection, "s3://box/tb") == oss_spellings(connection, "/box") == []
+
+
+@pytest.mark.parametrize("top", SPELLINGS)
+def test_a_selector_names_runs_however_their_bucket_is_spelled(
+    connection: Connection, home: int, top: str
+) -> None:
+    made = [
+        add_found(connection, home, None, found(each, f"tb/{len(each)}"), 0.0) for each in SPELLINGS
+    ]
+    add_found(connection, home, None, found(f"{top}2", "tb/a"), 0.0)
+    ids = tuple(number for numbers in made for number in numbers.values())
+    for text in (f"{top}/tb", f"{top}/tb/", top):
+        assert resolve(connection, parse(text), None).run_ids == ids, text
+    assert resolve(connection, parse(f"{top}/tb/{len(HOST)}"), None).run_ids == ids[1:2]
+    assert resolve(connection, parse(f"{top}/none"), None).uris == (f"{top}/none",)

@@ -9,7 +9,7 @@ import pytest
 
 from support import rows
 from tbhub.api.problems import Ambiguous, BadRequest, NotFound
-from tbhub.catalog.resolve import Resolved, find_scope, resolve
+from tbhub.catalog.resolve import Resolved, find_scope, location_spellings, resolve
 from tbhub.catalog.runs import load_runs
 from tbhub.catalog.selection import ExperimentName, RunName
 from tbhub.catalog.selectors import parse
@@ -233,6 +233,24 @@ def test_paths_are_runs_of_the_catalog_or_places(
     assert found(database, "./new where id < 0").uris == (f"{tmp_path}/new",)
     with database.read() as c, pytest.raises(NotFound, match=r"no run at or below \./new\."):
         find_scope(c, parse("trial:1 ./new"), None)
+
+
+def test_a_path_that_cannot_be_resolved_is_compared_as_written(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> str:
+        raise PermissionError(13, "Permission denied", path)
+
+    shut = tmp_path / "shut"
+    shut.symlink_to(tmp_path)
+    with database.begin() as c:
+        number = rows.run(c, "a", location=f"{shut}/a")
+    monkeypatch.setattr("os.readlink", refuse)  # as /proc/1/root
+    with pytest.raises(PermissionError):
+        os.path.realpath(shut)
+    assert found(database, str(shut)).run_ids == (number,)
+    assert found(database, f"{shut}/b").uris == (f"{shut}/b",)
+    assert location_spellings("/a\0b") == ["/a\0b"]
 
 
 def test_paths_are_no_way_around(database: Database, tmp_path: Path) -> None:

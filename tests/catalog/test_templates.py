@@ -243,6 +243,41 @@ def test_sub_directories_of_a_run_are_numbered_together() -> None:
     assert namer.name(below("c", "run1", "train")) == "run1_2/train"
 
 
+@pytest.mark.parametrize("field", ["name", "path", "location"])
+def test_sub_directories_of_a_started_run_stand_behind_its_name(field: str) -> None:
+    def started(owner: str, logdir: str) -> RunFields:
+        columns = {"run": "run13", "logdir": logdir, field: "run13"}
+        return RunFields(columns, {}, f"{owner}/{logdir}", owner)
+
+    runs = [started(owner, part) for owner in "ab" for part in ("train", "", "a/test")]
+    expected = ("run13/train", "run13", "run13/a/test")
+    again = ("run13_2/train", "run13_2", "run13_2/a/test")
+    assert name_runs(f"{{{field}}}", runs).names == (*expected, *again)
+    assert name_runs(f"x_{{{field}}}", runs).names == tuple(
+        f"x_{name}" for name in expected + again
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "names"),
+    [
+        ("{name}", ("run1", "run1/train", "run1/test")),
+        ("{path}", ("exp/run1", "exp/run1/train", "exp/run1/test")),
+        ("{location}", ("%2Fr%2Frun1", "%2Fr%2Frun1%2Ftrain", "%2Fr%2Frun1%2Ftest")),
+    ],
+)
+def test_sub_directories_that_were_found_are_named_once(
+    template: str, names: tuple[str, ...]
+) -> None:
+    def found(logdir: str) -> RunFields:
+        name = f"run1/{logdir}".rstrip("/")
+        places = {"name": name, "path": f"exp/{name}", "location": f"/r/{name}"}
+        columns = {"run": "run1", "logdir": logdir, **places}
+        return RunFields(columns, {}, f"/r/{name}", "/r/run1")
+
+    assert name_runs(template, map(found, ("", "train", "test"))).names == names
+
+
 def test_sub_directories_whose_paths_meet_stay_apart() -> None:
     runs = [
         below("1", "a", "b/c"),
@@ -325,7 +360,11 @@ TEXT = st.text(
 )
 RUNS = st.lists(
     st.builds(
-        lambda run, logdir, lr, owner: ({"run": run, "logdir": logdir}, {"lr": lr}, owner),
+        lambda run, logdir, lr, owner: (
+            {"run": run, "logdir": logdir, "name": run},
+            {"lr": lr},
+            owner,
+        ),
         st.sampled_from(["x", "x_2", "x/t", "", "..", "X", "x "]) | TEXT,
         st.sampled_from(["", ".", "t", "t_2", "u/t"]),
         st.none() | st.integers(0, 2) | st.floats() | TEXT | st.lists(st.booleans()),
@@ -339,7 +378,16 @@ RUNS = st.lists(
     ]
 )
 TEMPLATES = st.sampled_from(
-    ["{run}/{logdir}", "/{logdir}", "{logdir}", "same", "{run}_{lr}", "{lr}/{logdir}/{run}", "{x}"]
+    [
+        "{run}/{logdir}",
+        "/{logdir}",
+        "{logdir}",
+        "same",
+        "{run}_{lr}",
+        "{lr}/{logdir}/{run}",
+        "{x}",
+        "{name}",
+    ]
 )
 
 

@@ -98,6 +98,18 @@ async def test_two_experiments_in_one_board_and_its_end(database: Database, tmp_
 
 
 @running
+async def test_runs_of_a_killed_board_cannot_be_changed(database: Database, tmp_path: Path) -> None:
+    two_experiments(database, tmp_path)
+    async with Conducted(database, tmp_path) as hub:
+        board = await hub.create(ADMIN, experiments=[1])
+        await hub.conductor.kill(ADMIN, board.id)
+        for change in (hub.conductor.add_runs, hub.conductor.remove_runs):
+            with pytest.raises(Conflict, match=r"for good \(USER_KILLED\): It was killed by admin"):
+                await change(ADMIN, board.id, BoardRuns(runs="c"))
+        assert (await hub.conductor.get(ADMIN, board.id)).runs == board.runs
+
+
+@running
 async def test_trials_of_two_experiments_and_an_experiment_with_its_own_trial(
     database: Database, tmp_path: Path
 ) -> None:

@@ -19,6 +19,9 @@ from support.hub import HubProcess, clean_environment, eventually
 from support.seaweedfs import SeaweedFS, seaweedfs
 from support.up import COMMAND
 from tbhub import SourceUnreadable, SummaryWriter, TensorBoard
+from tbhub.api.models import BoardOptions, NewBoard
+from tbhub.api.problems import BadRequest
+from tbhub.hub.sources import asked_of
 from tbhub.storage.open import open_store
 from tbhub.storage.store import Store
 
@@ -212,6 +215,31 @@ def test_watched_runs_come_and_go_and_belong_to_what_was_said(
     assert runs(hub)["kept"]["id"] == kept
 
 
+@pytest.mark.parametrize("files", [False, True])
+def test_a_deleted_run_comes_back_from_a_watched_bucket_only_if_added(
+    hub: HubProcess, place: Place, files: bool
+) -> None:
+    for run in ("a", "b", "c"):
+        with place.writer(run) as writer:
+            writer.add_scalar("loss", 3.0, 1)
+    place.send("a")
+    place.send("b")
+    place.connect(hub)
+    tbhub(hub, "add", place.uri, "--watch")
+    eventually(lambda: last(hub, "a") == last(hub, "b") == 3.0)
+    deleted = f"trial:{runs(hub)['a']['id']}"
+    tbhub(hub, "runs", "delete", deleted, "--yes", *["--files"] * files, code=2 * files)
+    hub.stop()
+    hub.restart()
+    place.send("c")
+    eventually(lambda: last(hub, "c") == 3.0)
+    assert runs(hub).keys() == {"b", "c"}
+    tbhub(hub, "add", f"{place.uri}/c")
+    assert "a" not in runs(hub)
+    tbhub(hub, "add", place.uri)
+    eventually(lambda: last(hub, "a") == 3.0)
+
+
 def test_a_board_shows_runs_from_here_and_behind_two_connections(
     tmp_path: Path, place: Place, seaweedfs: SeaweedFS
 ) -> None:
@@ -243,6 +271,32 @@ def test_a_board_shows_runs_from_here_and_behind_two_connections(
     other.store.close()
     for text in (*shown, hub.log):
         assert weed.SECRET not in text
+
+
+@pytest.mark.parametrize(
+    ("spellings", "place"),
+    [
+        (("s3://box/mix", "s3://box/mix/", "s3://box/mix//"), "s3://box/mix"),
+        (("/d/mix", "/d/mix/", "/d//x/../mix", "file:///d/mix", "FILE:///d/mix/"), "/d/mix"),
+        (("/d/a b", "/d/a b/", "file:///d/a%20b"), "/d/a b"),
+        (("/", "file:///"), "/"),
+    ],
+)
+def test_a_board_is_the_same_for_every_spelling_of_its_place(
+    spellings: tuple[str, ...], place: str
+) -> None:
+    by_uri = [asked_of(NewBoard(uris=[each])) for each in spellings]
+    assert {asked.uris for asked in by_uri} == {(place,)}
+    by_selector = [asked_of(NewBoard(runs=f'"{each}" run7')) for each in spellings]
+    for each in (by_uri, by_selector):
+        assert len({asked.key(BoardOptions(), follow=True) for asked in each}) == 1
+    assert asked_of(NewBoard(uris=list(spellings))) == by_uri[0]
+
+
+@pytest.mark.parametrize("uri", ["mix", "file://mix", "/d/\0", "file:///d/%00"])
+def test_a_board_needs_whole_paths(uri: str) -> None:
+    with pytest.raises(BadRequest, match="the hub needs the whole path"):
+        asked_of(NewBoard(uris=[uri]))
 
 
 def test_a_board_that_waits_for_credentials_runs_once_they_are_added(

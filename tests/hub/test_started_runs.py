@@ -105,6 +105,19 @@ def test_jobs_and_names(hub: HubProcess) -> None:
     assert "taken" in text
 
 
+def test_a_job_called_by_a_number_stays_usable(hub: HubProcess) -> None:
+    first = start(hub, job="new")["run"]["job"]
+    name = f"job{first + 2}"  # the number that the next job but one would get
+    named = start(hub, job=name)["run"]
+    sweep = start(hub, job="sweepA")["run"]
+    assert f"job{sweep['job']}" != name
+    again = start(hub, job=name)["run"]
+    assert again["job"] == named["job"]
+    for select in (name, f"job:{name}", f"where job = {name}"):
+        found = hub.json("GET", "/api/v1/runs", params={"select": select})["runs"]
+        assert {run["id"] for run in found} == {named["id"], again["id"]}, select
+
+
 def test_places_below_a_storage_are_safe_and_unlike(hub: HubProcess, tmp_path: Path) -> None:
     def place(**new: Any) -> str:
         return str(start(hub, storage="s3://bucket/top", **new)["target"])

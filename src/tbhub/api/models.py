@@ -510,6 +510,10 @@ class Finish(_Request):
     attempt: Attempt
     status: RunEnding
     exit_code: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
+    rank: Annotated[
+        int,
+        Field(ge=0, le=2**31 - 1, description="Of those that have come, the lowest ends the run."),
+    ] = 0
 
 
 class Pulse(_Model):

@@ -8,13 +8,14 @@ is lost, until the same attempt is heard of again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from tbhub.api.models import Finish, Heartbeat, NewRun, Pulse
 from tbhub.api.problems import Ambiguous, BadRequest, Conflict, Fenced, NotFound
+from tbhub.catalog.naming import lock_names
 from tbhub.catalog.query import job_number, job_numbered
 from tbhub.catalog.resolve import resolve
 from tbhub.catalog.run_lookup import Asked, RunLookup
@@ -220,6 +221,7 @@ def resume_run(
         .with_for_update(of=runs)
     ).one()
     if new.key is not None and row.resume_key == new.key:
+        note_rank(connection, run_id, new)
         return int(row.attempt)
     seen = row.heartbeat
     is_fresh = row.status == "running" and seen is not None and seen > fresh_since
@@ -280,6 +282,8 @@ def end(connection: Connection, run_id: int, told: Finish) -> Pulse:
         Fenced: A newer attempt goes on with the run.
     """
     status = _current(connection, run_id, told.attempt)
+    if told.rank and _rank_of(details_of(connection, run_id)) != told.rank:
+        return Pulse(run=run_id, attempt=told.attempt, status=status)  # another's to say
     if status in ("running", "lost", "unknown"):
         now = time.time()
         values = {"status": told.status, "exit_code": told.exit_code, "ended": now}
@@ -345,53 +349,44 @@ def _job(
     """Return the number of a job, and create the job of a name that there is none of.
 
     Raises:
-        Ambiguous: ``job7`` is the name of one job, and another has the number 7.
+        BadRequest: The name is a number.
     """
     if job is None or isinstance(job, int):
         return job
     if job.isdecimal():
         raise BadRequest(f"job: a number is given as such, not as the text {job!r}")
-    name = "" if job == NEW_JOB else job
-    made = {
-        "workspace_id": workspace_id,
-        "name": name,
-        "owner_id": owner_id,
-        "created": time.time(),
-    }
-    if not name:
-        return _new_job(connection, made)
-    known = _jobs_called(connection, workspace_id, name)
-    if not known:
-        insert_new(connection, jobs, [made])
-        known = _jobs_called(connection, workspace_id, name)
-    if len(known) > 1:
-        raise Ambiguous(
-            f"{name} is the name of a job, and another job has that number."
-            f" hint: give the number: {' or '.join(map(str, known))}.",
-            matches=known,
-        )
-    return known[0]
+    lock_names(connection, workspace_id)
+    number = job_number(job)
+    name = job if number is None else f"job{number}"  # without zeros before the number
+    known = None if name == NEW_JOB else _job_called(connection, workspace_id, name)
+    if known is not None:
+        return known
+    return _new_job(connection, workspace_id, owner_id, "" if name == NEW_JOB else name)
 
 
-def _jobs_called(connection: Connection, workspace_id: int, name: str) -> list[int]:
-    """Return the jobs of a workspace with a name; ``job7`` is also the one with the number 7."""
+def _job_called(connection: Connection, workspace_id: int, name: str) -> int | None:
+    """Return the job of a workspace with a name; ``job7`` may also be the one with the number 7."""
     number = job_number(name)
     fits = jobs.c.name == name if number is None else job_numbered(number)
     chosen = select(jobs.c.id).where(jobs.c.workspace_id == workspace_id, fits)
-    return list(connection.scalars(chosen.order_by(jobs.c.id)))
+    found: int | None = connection.scalar(chosen)
+    return found
 
 
-def _new_job(connection: Connection, made: dict[str, Any]) -> int:
-    """Create a job without a name; its number is in the name of no other job."""
+def _new_job(connection: Connection, workspace_id: int, owner_id: int, name: str) -> int:
+    """Create a job; its number is in the name of no other job of the workspace."""
+    values = {"workspace_id": workspace_id, "owner_id": owner_id, "created": time.time()}
     passed: list[int] = []
     while True:
-        new = insert(jobs).values(made).returning(jobs.c.id)
+        new = insert(jobs).values(name="", **values).returning(jobs.c.id)
         number = int(connection.execute(new).scalar_one())
-        if len(_jobs_called(connection, made["workspace_id"], f"job{number}")) == 1:
+        if _job_called(connection, workspace_id, f"job{number}") == number:
             break
         passed.append(number)
     if passed:  # only now, so that their numbers are not given again
         connection.execute(delete(jobs).where(jobs.c.id.in_(passed)))
+    if name:
+        connection.execute(update(jobs).where(jobs.c.id == number).values(name=name))
     return number
 
 
@@ -401,6 +396,23 @@ def _set_details(connection: Connection, run_id: int, new: NewRun) -> None:
         return
     connection.execute(run_details.delete().where(run_details.c.run_id == run_id))
     connection.execute(insert(run_details), {"run_id": run_id, "details": new.details})
+
+
+def note_rank(connection: Connection, run_id: int, new: NewRun) -> None:
+    """Record the lowest rank of the processes that are a run: it says how the run has ended."""
+    rank, details = _rank_of(new.details), details_of(connection, run_id)
+    known = _rank_of(details)
+    if rank is not None and known is not None and rank < known:
+        details["worker"]["rank"] = rank
+        chosen = update(run_details).where(run_details.c.run_id == run_id)
+        connection.execute(chosen.values(details=details))
+
+
+def _rank_of(details: Mapping[str, Any]) -> int | None:
+    """Return the rank in the record of a worker; None if it has none."""
+    worker = details.get("worker")
+    rank = worker.get("rank") if isinstance(worker, dict) else None
+    return rank if isinstance(rank, int) else None
 
 
 def _forget_worker(connection: Connection, run_id: int) -> None:

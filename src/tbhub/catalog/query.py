@@ -353,11 +353,14 @@ def job_number(value: object) -> int | None:
 def job_numbered(number: int) -> Clause:
     """Return a condition on jobs: called ``job<number>``, or with that number.
 
-    A job that is called by another number, as ``job2300`` may be, goes by that one only.
+    A job that is called by another number, as ``job2300`` may be, goes by that one only. In a
+    workspace where a job is called ``job<number>``, that name is no other job's number.
     """
+    named, name = jobs.alias(), f"job{number}"
     begins_so = func.substr(jobs.c.name, 1, 3) == "job"
     has_number = and_(begins_so, func.substr(jobs.c.name, 4, 1).in_([*"0123456789"]))
-    return or_(jobs.c.name == f"job{number}", and_(jobs.c.id == number, not_(has_number)))
+    is_taken = exists().where(named.c.workspace_id == jobs.c.workspace_id, named.c.name == name)
+    return or_(jobs.c.name == name, and_(jobs.c.id == number, not_(has_number), not_(is_taken)))
 
 
 def _column(name: str, wanted: Comparison | OneOf | IsNull, now: float) -> Clause:

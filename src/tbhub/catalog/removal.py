@@ -25,6 +25,7 @@ from tbhub.catalog.adopted_dirs import forget_adopted, select_adopted_by
 from tbhub.database.rows import chunks, insert_new
 from tbhub.database.tables import forgotten, logdirs, runs
 from tbhub.events.names import is_event_file
+from tbhub.storage.uri import same_place_key
 
 _LISTED = 10
 
@@ -133,7 +134,8 @@ def delete_runs(
     """Deletes runs from the catalog, with their files if told to.
 
     Whose right it is has been decided. A run whose event files are left will not be found again,
-    and neither are directories of which it has copies: no file of these is removed.
+    and neither are directories of which it has copies: no file of these is removed. Files in a
+    bucket are always left.
     """
     columns = (runs.c.id, runs.c.workspace_id, runs.c.location, runs.c.attempt, logdirs.c.path)
     joined = select(*columns).select_from(runs.outerjoin(logdirs))
@@ -149,8 +151,9 @@ def delete_runs(
         for chunk in chunks([row.id for row in rows]):
             connection.execute(delete(runs).where(runs.c.id.in_(chunk)))
         planned = remove(planned)
-        left = [(row.workspace_id, row.location) for row in rows if _has_events(row.location)]
-        for some in chunks([*left, *adopted]):
+        left = [(row.workspace_id, row.location) for row in rows if _is_left(row.location)]
+        spelled = _as_logdirs_spell(connection, left)
+        for some in chunks([*left, *spelled, *adopted]):
             insert_new(
                 connection,
                 forgotten,
@@ -223,11 +226,30 @@ def _remove_if_empty(folder: Folder, problems: list[str]) -> None:
             problems.append(f"{folder.path} is left, empty: {error.strerror}")
 
 
-def _has_events(location: str) -> bool:
+def _is_left(location: str) -> bool:
+    """Return whether a watched directory or bucket would find the run again."""
+    if "://" in location:
+        return True
     try:
         return any(map(is_event_file, os.listdir(location)))
     except OSError:
         return False
+
+
+def _as_logdirs_spell(
+    connection: Connection, left: Sequence[tuple[int, str]]
+) -> list[tuple[int, str]]:
+    """Return locations in OSS as the watched logdirs above them would find them."""
+    chosen = select(logdirs.c.workspace_id, logdirs.c.path)
+    watched = connection.execute(chosen.where(logdirs.c.path.startswith("oss://"))).all()
+    found: list[tuple[int, str]] = []
+    for workspace_id, location in left:
+        key = same_place_key(location)
+        for row in watched if location.startswith("oss://") else ():
+            above = same_place_key(row.path).rstrip("/")
+            if row.workspace_id == workspace_id and f"{key}/".startswith(f"{above}/"):
+                found.append((workspace_id, row.path.rstrip("/") + key[len(above) :]))
+    return found
 
 
 def _left(path: str, error: OSError) -> str:

@@ -37,6 +37,7 @@ from tbhub.catalog.run_lookup import (
     RunLookup,
     described,
     numbers_of,
+    oss_spellings,
     several,
     several_directories,
 )
@@ -322,7 +323,8 @@ class _Lookup:
             elif not matches and same:
                 raise several(_typed(term), same)
             elif len(matches) + len(same) > 1:
-                raise _several_jobs(term, matches, [f"trial:{each.id}" for each in same])
+                listed = [*(job for _, job in matches), *(f"trial:{run.id}" for run in same)]
+                raise _several_jobs(term, listed)
             elif matches:
                 found[matches[0][0]] = None
             else:
@@ -331,15 +333,16 @@ class _Lookup:
             self.wide.append(among(self.connection, runs.c.job_id, found))
 
     def _jobs_of(self, term: Job | JobName) -> list[tuple[int, str]]:
-        """The numbers of the jobs that a term may mean, and their workspaces."""
+        """Return the numbers of the jobs that a term may mean, and a selector for each alone."""
         if isinstance(term, JobName):
             fits = jobs.c.name == term.name
         else:
             fits = or_(jobs.c.name == str(term.number), job_numbered(term.number))
-        rows = select(jobs.c.id, jobs.c.workspace_id).where(self._at_home(jobs, term), fits)
+        columns = (jobs.c.id, jobs.c.name, jobs.c.workspace_id)
+        rows = select(*columns).where(self._at_home(jobs, term), fits).order_by(jobs.c.id)
         return [
-            (row.id, self._names[row.workspace_id])
-            for row in self.connection.execute(rows.order_by(jobs.c.id))
+            (row.id, _job_selector(row.id, row.name, self._names[row.workspace_id]))
+            for row in self.connection.execute(rows)
         ]
 
     def _as_path(self, term: Term) -> Term:
@@ -463,7 +466,7 @@ class _Lookup:
         uris: dict[str, None] = {}
         for term in terms:
             if isinstance(term, Location):
-                places = location_spellings(term.uri)
+                places = known_spellings(self.connection, term.uri)
                 at = runs.c.location.in_([*places, *(f"{place}/" for place in places)])
                 below = or_(*(location_below(runs.c.location, place) for place in places))
                 if self._any(and_(self._seen(runs), or_(at, below))):
@@ -590,14 +593,16 @@ def _name_or_list(selection: Selection, called: Sequence[Match]) -> Ambiguous:
     )
 
 
-def _several_jobs(
-    term: Job | JobName, matches: Sequence[tuple[int, str]], others: Sequence[str]
-) -> Ambiguous:
-    listed = [f"{home}/job:{number}" for number, home in matches] + list(others)
+def _job_selector(number: int, name: str, home: str) -> str:
+    """Return the selector of one job; a job with a name may not go by its number."""
+    return str(JobName(name, workspace=home) if name else Job(number, True, workspace=home))
+
+
+def _several_jobs(term: Job | JobName, listed: Sequence[str]) -> Ambiguous:
     return Ambiguous(
         f"{_typed(term)} can mean {len(listed)} things: {', '.join(listed[:_LISTED])}."
         " hint: write one of these.",
-        matches=listed,
+        matches=list(listed),
     )
 
 
@@ -621,7 +626,21 @@ def location_spellings(uri: str) -> list[str]:
         scheme, _, rest = uri.partition("://")
         return [f"{scheme}://{rest.rstrip('/')}"]
     path = os.path.abspath(os.path.expanduser(uri))
-    return list(dict.fromkeys([path, os.path.realpath(path)]))
+    return list(dict.fromkeys([path, _real_path(path)]))
+
+
+def known_spellings(connection: Connection, uri: str) -> list[str]:
+    """Return a place as locations are written, also with the hosts that runs in OSS have."""
+    places = location_spellings(uri)
+    return list(dict.fromkeys([*places, *oss_spellings(connection, places[0])]))
+
+
+def _real_path(path: str) -> str:
+    """Return a path without links, or the path as it is written if it cannot be resolved."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):  # a link that may not be read, as /proc/1/root; a NUL
+        return path
 
 
 def location_below(column: ColumnElement[str], place: str) -> Clause:

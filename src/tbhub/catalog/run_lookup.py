@@ -18,9 +18,11 @@ from sqlalchemy.sql.functions import FunctionElement
 from tbhub.api.problems import Ambiguous
 from tbhub.catalog.names import STAGES, first_parts, tail_of_suffix
 from tbhub.catalog.naming import ends_in
+from tbhub.catalog.query import begins_with
 from tbhub.catalog.selection import RunNumber
 from tbhub.database.rows import among
-from tbhub.database.tables import runs
+from tbhub.database.tables import logdirs, runs
+from tbhub.storage.uri import same_place_key
 
 _LISTED = 10
 
@@ -166,6 +168,24 @@ def _advice(typed: str, shown: Sequence[str], matches: Sequence[Match]) -> str:
     if any(name in names for name in shown):
         return f"write {numbers_of(matches)}"
     return f"write more of the path, or a number: {numbers_of(matches)}"
+
+
+def oss_spellings(connection: Connection, place: str) -> list[str]:
+    """Return a place in OSS with each host that runs and logdirs have, and without one.
+
+    Empty for other places.
+    """
+    if not place.startswith("oss://"):
+        return []
+    bucket, slash, path = same_place_key(place).removeprefix("oss://").partition("/")
+    tops = {f"oss://{bucket}": None}
+    for column in (runs.c.location, logdirs.c.path):
+        chosen = select(column).where(begins_with(column, f"oss://{bucket}.oss-"))
+        while (found := connection.scalar(chosen.limit(1))) is not None:
+            top = "/".join(found.split("/", 3)[:3])
+            tops |= {top: None} if same_place_key(top) == f"oss://{bucket}" else {}
+            chosen = chosen.where(column != top, ~begins_with(column, f"{top}/"))
+    return [f"{top}{slash}{path}" for top in tops]
 
 
 class Directory(FunctionElement[str]):

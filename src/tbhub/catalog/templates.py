@@ -39,7 +39,7 @@ MAX_VALUE = 200
 _HPARAMS = "hparams."
 _LOGDIR = "logdir"
 _PATHS = frozenset({"run", "name", "path", _LOGDIR})
-_PARTED = frozenset({_LOGDIR, "path", "name", "location"})  # fields that tell parts of a run apart
+_PLACES = frozenset({"path", "name", "location"})  # fields that may name the sub-directory, too
 _TELLING = frozenset({"run", "path", "name", "location", "id"})  # and that tell runs apart
 _EMPTY: tuple[object, ...] = ("", [], ())  # a column that holds nothing: no note, no tags
 _MAX_LISTED = 12
@@ -268,12 +268,9 @@ class Namer:
     def _claim(self, run: RunFields) -> _Named:
         texts, missing = _render(self.template, run)
         ends = _ends_in_logdir(self.template)
-        together = bool(run.owner) and (ends or not _PARTED.intersection(self.template.fields))
+        together = bool(run.owner) and (ends or not _names_part(self.template, run))
         owner = run.owner if together else run.key
-        below: list[str] = []
-        if together:
-            part = texts.pop() if ends else str(run.columns.get(_LOGDIR) or "")
-            below = _clean_parts(part)
+        below = _clean_parts(texts.pop() if ends else _part_of(run)) if together else []
         group = (owner, clean_name("".join(texts)))
         for stem in self._candidates(group, run):
             name = "/".join([stem, *below] if stem != "." or not below else below)
@@ -331,6 +328,24 @@ def missing_warning(named: NamedRuns) -> str | None:
 def _ends_in_logdir(template: Template) -> bool:
     before, last = ("", *template.parts)[-2:]
     return last == _Field(_LOGDIR) and isinstance(before, str) and before.endswith("/")
+
+
+def _part_of(run: RunFields) -> str:
+    """Return the sub-directory of a training run; empty for its own directory."""
+    return str(run.columns.get(_LOGDIR) or "")
+
+
+def _names_part(template: Template, run: RunFields) -> bool:
+    """Return whether a template names the sub-directory of a training run.
+
+    The name and the path of a run that was found end in it; those of a run that was started are
+    the same for all of its sub-directories.
+    """
+    if _LOGDIR in template.fields:
+        return True
+    part = _part_of(run)
+    values = (str(run.columns.get(name) or "") for name in _PLACES.intersection(template.fields))
+    return bool(part) and any(f"/{value.rstrip('/')}".endswith(f"/{part}") for value in values)
 
 
 def _render(template: Template, run: RunFields) -> tuple[list[str], tuple[str, ...]]:

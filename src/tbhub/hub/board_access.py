@@ -72,16 +72,24 @@ def may_open(connection: Connection, visible: frozenset[int] | None, uris: Itera
     if visible is None or not wanted:
         return True
     chosen = select(logdirs.c.path).where(logdirs.c.workspace_id.in_(visible))
-    roots = [os.path.realpath(path) for path in connection.execute(chosen).scalars()]
+    roots = list(filter(None, map(resolved, connection.execute(chosen).scalars())))
     return all(any(_is_below(_real(each), root) for root in roots) for each in wanted)
+
+
+def resolved(path: str) -> str:
+    """Return a path without links; empty for one that cannot be resolved, which nobody may open."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):  # a link that may not be read, as /proc/1/root; a NUL
+        return ""
 
 
 def _real(uri: str) -> str:
     """Where a path leads; nowhere for a URI of another kind."""
     parts = urlsplit(uri) if "://" in uri else None
     if parts is None:
-        return os.path.realpath(uri)
-    return os.path.realpath(unquote(parts.path)) if parts.scheme == "file" else ""
+        return resolved(uri)
+    return resolved(unquote(parts.path)) if parts.scheme == "file" else ""
 
 
 def _is_below(path: str, root: str) -> bool:

@@ -21,7 +21,13 @@ from typing import Any
 from sqlalchemy import Connection, or_, select
 
 from tbhub.api.problems import NotFound
-from tbhub.catalog.resolve import location_above, location_below, location_spellings, resolve
+from tbhub.catalog.resolve import (
+    known_spellings,
+    location_above,
+    location_below,
+    location_spellings,
+    resolve,
+)
 from tbhub.catalog.selection import Location, Selection
 from tbhub.database.rows import chunks
 from tbhub.database.tables import experiments, hparams, logdirs, runs, workspaces
@@ -42,7 +48,7 @@ def open_places(
     uris: dict[str, None] = {}
     run_ids: dict[int, None] = {}
     for term in places:
-        spellings = location_spellings(term.uri)
+        spellings = known_spellings(connection, term.uri)
         nothing = NotFound(f"There is nothing at {term.uri}, or nothing you may see.")
         if may_open(connection, visible, spellings[:1]):
             if visible is not None and _is_hidden(connection, spellings, visible):
@@ -77,7 +83,7 @@ def workspaces_below(
     """Return the workspaces of the known runs at and below some places."""
     found: set[int] = set()
     for uri in uris:
-        spellings = location_spellings(uri)
+        spellings = known_spellings(connection, uri)
         chosen = select(runs.c.workspace_id).where(_within(runs.c.location, spellings)).distinct()
         found.update(connection.scalars(chosen))
     return frozenset(found if visible is None else found & visible)
@@ -87,7 +93,7 @@ def ids_below(connection: Connection, uris: Iterable[str], visible: Visible) -> 
     """Return the known runs at and below some places."""
     found: dict[int, None] = {}
     for uri in uris:
-        within = _within(runs.c.location, location_spellings(uri))
+        within = _within(runs.c.location, known_spellings(connection, uri))
         for run_id, workspace in connection.execute(
             select(runs.c.id, runs.c.workspace_id).where(within).order_by(runs.c.id)
         ):
@@ -118,7 +124,7 @@ def known_runs(
         with_columns: With the columns of each run, which names and groups are made of.
         template: The board's name template; its columns are added.
     """
-    spellings = location_spellings(uri)
+    spellings = known_spellings(connection, uri)
     found: dict[str, dict[str, Any]] = {}
     if visible is not None:
         chosen = select(logdirs.c.path, logdirs.c.workspace_id)
@@ -154,7 +160,7 @@ def known_runs(
         if entry.keys() - {"alone"} or is_split:
             _put(found, spellings, rows[run_id].location, entry)
     for each in removed_uris:
-        for path in location_spellings(each):
+        for path in known_spellings(connection, each):
             if path not in spellings:
                 _put(found, spellings, path, {"hidden": True})
     return found

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import orjson
 from sqlalchemy import Column, Connection, select
@@ -127,24 +128,32 @@ def asked_of(new: NewBoard) -> Asked:
 
 
 def parsed(text: str) -> Selection:
-    """A selector, with paths that mean the same in every process."""
+    """A selector, with places that mean the same in every process, each in one spelling."""
     try:
         selection = parse(text)
     except SelectorError as error:
         position = getattr(error, "position", None)
         raise BadRequest(str(error), position=position, text=text) from None
-    for term in selection.terms:
-        if isinstance(term, Location) and term.is_path:
-            _whole(term.uri)
-    return selection
+    terms = (
+        replace(term, uri=_whole(term.uri)) if isinstance(term, Location) and term.is_path else term
+        for term in selection.terms
+    )
+    return replace(selection, terms=tuple(dict.fromkeys(terms)))
 
 
 def _whole(uri: str) -> str:
-    if is_uri(uri):
-        return uri
-    if not os.path.isabs(uri) or "\0" in uri:
+    """Return a place as boards keep it: a path of this machine is no URI, and ends in no slash.
+
+    Raises:
+        BadRequest: It is a path that depends on the current directory.
+    """
+    is_file = uri.lower().startswith("file://")
+    path = unquote(uri[len("file://") :]) if is_file else uri
+    if is_uri(path):
+        return spelled(path)
+    if not os.path.isabs(path) or "\0" in path:
         raise BadRequest(f"{uri}: the hub needs the whole path, beginning with /.")
-    return os.path.normpath(uri)
+    return os.path.normpath(path)
 
 
 def check_options(options: BoardOptions) -> None:

@@ -20,6 +20,7 @@ from tbhub.catalog.attempts import (
     Placing,
     begin_run,
     known_by_key,
+    note_rank,
     resume_run,
     run_to_continue,
     run_to_resume,
@@ -29,6 +30,7 @@ from tbhub.catalog.selection import is_uri
 from tbhub.catalog.workspaces import workspace_id_of
 from tbhub.database.tables import logdirs, runs
 from tbhub.hub.access import Caller
+from tbhub.hub.board_access import resolved
 from tbhub.storage.errors import StoreError
 from tbhub.storage.uri import FILE, HUB, parse
 
@@ -82,6 +84,7 @@ def _start(hub: Hub, caller: Caller, new: NewRun) -> tuple[StartedRun, int]:
             known = known_by_key(connection, workspace_id, new.key or "") if is_known else None
             if known is not None:
                 run_id, attempt = known
+                note_rank(connection, run_id, new)
             else:
                 place = _place(hub, connection, caller, workspace_id, new)
                 kept = new.storage is None and new.location is None
@@ -166,11 +169,10 @@ def require_place(
         advice = "have an admin add a storage connection for it (`tbhub storage add`)"
     else:
         here = select(logdirs.c.path).where(logdirs.c.workspace_id == workspace_id)
-        real = os.path.realpath(place)
-        allowed = any(
-            f"{real}/".startswith(f"{os.path.realpath(path).rstrip('/')}/")
-            for path in connection.scalars(here)
-            if not is_uri(path)
+        real = resolved(place)
+        roots = (resolved(path) for path in connection.scalars(here) if not is_uri(path))
+        allowed = bool(real) and any(
+            f"{real}/".startswith(f"{root.rstrip('/')}/") for root in roots if root
         )
         advice = "choose one below a logdir of the workspace, or let the hub keep the files"
     if not allowed:
