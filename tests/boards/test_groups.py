@@ -209,6 +209,39 @@ def test_no_hyperparameters_no_groups(tmp_path: Path) -> None:
             assert shown(ours) == {"a": [1]}
 
 
+@pytest.mark.parametrize(
+    ("by", "fields"),
+    [
+        ("nosuchparam", "field nosuchparam"),
+        ("hparams.learning_rat", "field hparams.learning_rat"),
+        ("(((", "field ((("),
+        ("lr, sead, nett", "fields sead, nett"),
+        ("all except sead", "field sead"),
+    ],
+)
+def test_a_field_that_no_run_has_is_reported(seeds: Path, by: str, fields: str) -> None:
+    with grouped(seeds, by) as ours:
+        (notice,) = ours.board.notices()
+        assert notice.id == "group_by"
+        assert notice.text.startswith(f"no run has the {fields} of --group-by (there are ")
+        assert all(name in notice.text for name in ("lr", "seed", "net"))
+
+
+@pytest.mark.parametrize("by", ["lr", "hparams.seed", "lr, workspace", "all except seed", "run"])
+def test_fields_that_some_run_has_are_not_reported(seeds: Path, by: str) -> None:
+    with grouped(seeds, by) as ours:
+        assert ours.board.notices() == []
+
+
+def test_the_report_ends_when_a_run_has_the_field(tmp_path: Path) -> None:
+    with grouped(tmp_path, "lr") as ours:
+        assert ours.board.notices() == []  # there is no run yet
+        log(tmp_path / "a", [1.0])
+        eventually(lambda: [notice.id for notice in ours.board.notices()] == ["group_by"])
+        log(tmp_path / "b", [1.0], {"lr": 1})
+        eventually(lambda: ours.board.notices() == [])
+
+
 def test_groups_have_nothing_but_scalars(tmp_path: Path) -> None:
     for seed in range(2):
         with SummaryWriter(tmp_path / str(seed)) as writer:

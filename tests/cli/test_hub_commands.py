@@ -673,6 +673,20 @@ def test_a_killed_board_does_not_start(up: Up) -> None:
     assert "ended for good" in up.failed(2, "restart", id_)
 
 
+def test_runs_are_not_added_to_a_killed_board(up: Up) -> None:
+    id_ = start(up, "exp:a")
+    up.done("kill", id_)
+    for command in ("add", "remove"):
+        assert "ended for good (USER_KILLED)" in up.failed(2, command, id_, "exp:b")
+
+
+def test_a_path_that_cannot_be_resolved_is_no_failure_of_the_hub(up: Up) -> None:
+    place = "/proc/1/root"  # a link that only the owner of the process may read
+    assert "no run at or below /proc/1/root" in up.failed(3, "runs", place)
+    id_ = up.done("start", place, "-d").strip()
+    assert board(up, id_)["sources"] == [place]
+
+
 def test_found_by_another_process(up: Up) -> None:
     """Scenario 19: every command here is a process of its own; and by address and token."""
     id_ = start(up, "all")
@@ -823,6 +837,21 @@ def test_runs_are_listed(up: Up, experiments: dict[str, int]) -> None:
     assert "6 of" not in up.run("runs").stderr
     assert "2 of 6" in up.run("runs", "--limit", "2").stderr
     assert len(list(csv.DictReader(io.StringIO(up.done("runs", "--csv"))))) == 6
+
+
+def test_many_and_long_hyperparameters_are_cut_short_in_a_table(up: Up, tmp_path: Path) -> None:
+    hparams = {f"h{number:02}": number for number in range(100)} | {"h01": "x" * 200}
+    with SummaryWriter(tmp_path / "wide" / "1") as writer:
+        writer.add_hparams(hparams, {"hparam/loss": 0.5}, run_name=".")
+    up.done("add", tmp_path / "wide", "--experiment", "wide")
+    eventually(lambda: len(up.json("runs", "exp:wide")[0]["hparams"]) == 100)
+    try:
+        assert f" h00=0 h01={'x' * 23}… h02=2 +97 " in up.done("runs", "exp:wide")
+        (row,) = csv.DictReader(io.StringIO(up.done("runs", "exp:wide", "--csv")))
+        assert f"h01={'x' * 200} " in row["hparams"]
+        assert row["hparams"].endswith("h99=99")
+    finally:
+        up.done("runs", "delete", "exp:wide", "--files", "--yes")
 
 
 def test_a_selector_that_cannot_be_understood(up: Up) -> None:
@@ -978,6 +1007,16 @@ def test_logdirs(up: Up, tmp_path: Path) -> None:
     up.done("runs", "delete", "exp:extra", "--files", "--yes")
     up.done("logdirs", "remove", number)
     assert len(up.json("logdirs")) == 1
+
+
+def test_a_log_directory_is_removed_by_its_path(up: Up, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    up.done("logdirs", "add", tmp_path / "more")
+    assert up.failed(3, "logdirs", "remove", tmp_path / "less") == (
+        f"tbhub: There is no log directory {tmp_path / 'less'}. hint: `tbhub logdirs` lists them.\n"
+    )
+    up.done("logdirs", "remove", f"{tmp_path}/more/")
+    assert [each["path"] for each in up.json("logdirs")] == [str(up.directory / "runs")]
 
 
 def test_a_log_directory_that_is_not_there_is_waited_for(up: Up, tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 
 from cli.test_cli import run
 from support.records import frame
-from tbhub.publisher.spool import Spool, all_spools, make_spool
+from tbhub.publisher.spool import Spool, all_spools, make_spool, redirect
 
 NAME = "events.out.tfevents.1.host"
 
@@ -64,3 +65,26 @@ def test_a_time_that_is_none() -> None:
     done = run("sync", "--wait", "soon")
     assert done.returncode == 2
     assert "'soon' is no time" in done.stderr
+
+
+@pytest.mark.parametrize("wait", ["0", "1"])
+def test_what_a_silent_store_has_not_taken_still_waits(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, wait: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.getsockname()[1]}")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+        redirect(spool, "s3://bucket/place")
+        done = run("sync", "--wait", wait)
+    assert done.returncode == 1
+    assert "waiting    s3://bucket/place: 1 file, 5.1 kB" in done.stdout
+    assert "published" not in done.stdout.replace("to be published", "")
+    assert (spool.directory / NAME).exists()
+
+
+def test_an_empty_name_discards_nothing(spool: Spool) -> None:
+    done = run("sync", "--discard", "", "--yes")
+    assert done.returncode == 2
+    assert "is a variable not set?" in done.stderr
+    assert (spool.directory / NAME).exists()

@@ -217,6 +217,14 @@ def test_a_call_without_arguments_warns(nobody: None) -> None:
         assert tbhub.add_tensorboard() is None
 
 
+def test_too_many_positional_arguments_are_a_warning(hub: HubProcess, logs: Path) -> None:
+    said = "not used for this board: positional argument 6, positional argument 7, colour;"
+    with pytest.warns(TbhubWarning, match=said):
+        board = tbhub.add_tensorboard("e", logs, 6006, 3600, None, "gpu", object(), colour="red")
+    assert board is not None
+    assert board.details.max_runtime == 3600
+
+
 def test_relative_paths_of_two_projects_are_two_boards(
     hub: HubProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -206,3 +206,36 @@ def test_the_board_of_a_run_by_number_and_name(hub: HubProcess) -> None:
         run.log_metrics({"loss": 1.0})
     with pytest.raises(tbhub.Ambiguous, match=f'trial:{runs[0].id} or exp:"first"'):
         tbhub.tensorboard("first")
+
+
+def test_the_board_of_a_selector_or_a_path(
+    hub: HubProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("s1", "s2", "s3", "all"):
+        with tbhub.Run("sweep", name) as run:
+            run.log_metrics({"loss": 1.0})
+    monkeypatch.chdir(tmp_path)
+    for place in ("mix", "my runs"):
+        with tbhub.SummaryWriter(tmp_path / place / "a") as writer:
+            writer.add_scalar("loss", 1.0, 1)
+    for text, shown in {
+        "s1-s3": 3,
+        "s1*": 1,
+        "s1, s2": 2,
+        "s1 s2": 2,
+        "*": 4,
+        "where name = s2": 1,
+        "s1-s3 order by name limit 2": 2,
+        '"s3"': 1,
+    }.items():
+        assert tbhub.tensorboard(text).details.runs == shown, text
+    named = tbhub.tensorboard("all")  # the run of this name, not all runs
+    assert named.details.trials == [run.id]
+    for text, place in (("./mix", "mix"), ("mix/", "mix"), ("./my runs", "my runs")):
+        assert tbhub.tensorboard(text).details.sources[0].strip('"') == str(tmp_path / place), text
+    with pytest.raises(tbhub.NotFound, match="no run s7-s9"):
+        tbhub.tensorboard("s7-s9")
+    with pytest.raises(tbhub.BadRequest, match="column"):
+        tbhub.tensorboard("where name = = s2")
+    bucket = tbhub.tensorboard("s3://no-such-bucket/logs", wait=False)
+    assert bucket.details.uris == ["s3://no-such-bucket/logs"]

@@ -286,6 +286,7 @@ class Board:
         self._shown: dict[str, LoggedRun] = {}  # by key
         self._runs: Mapping[str, ShownRun] = {}
         self._groups: dict[Hashable, Group] = {}
+        self._group_warning: str | None = None
         self._built_from: _State | None = None
         self._unique: tuple[_State, list[tuple[_Followed, Mapping[str, RunLog]]]] | None = None
         self.given_hparams: Mapping[str, bytes] = {}
@@ -495,6 +496,7 @@ class Board:
             members = [(entry.fields(whole), self._shown[entry.key]) for entry in entries]
             taken = {run.name for run in self._shown.values()}
             grouped = group_runs(self._group_by, members, taken, self._group_order, self._groups)
+            self._group_warning = grouped.warning()
             runs.update(grouped.runs)
             if self.options.hide_grouped:
                 runs.update((run.name, run) for run in grouped.left_out)
@@ -573,6 +575,7 @@ class Board:
             _ = self.runs
             shown = list(self._shown.values())
             named = self._namer.named() if self.options.template else None
+            group_warning = self._group_warning
         for run in shown:
             view = run.view
             damages = sum(view.damage_counts.values())
@@ -590,6 +593,9 @@ class Board:
             warning = missing_warning(replace(named, missing=paths))
             if warning:
                 found.append(Notice("template", warning))
+        done, total = self.loading
+        if group_warning and done == total:  # a run that is not read yet may have the field
+            found.append(Notice("group_by", group_warning))
         problem = self._follower.cache.problem
         if problem is not None:
             text = f"the cache of columns cannot be written: {problem.strerror or problem}"
@@ -638,15 +644,23 @@ class _RealPaths:
         if log.files.is_remote:
             return log.path
         if os.path.islink(log.path):
-            return os.path.realpath(log.path)
+            return _real_path(log.path)
         above, name = os.path.split(log.path)
         if above not in self._directories:
-            self._directories[above] = os.path.realpath(above)
+            self._directories[above] = _real_path(above)
         return os.path.join(self._directories[above], name)
 
     def depth(self, path: str) -> int:
         """Return how many directories the real path of a place has."""
-        return path.count("/") if "://" in path else os.path.realpath(path).count("/")
+        return path.count("/") if "://" in path else _real_path(path).count("/")
+
+
+def _real_path(path: str) -> str:
+    """Return a path without links, or the path as it is written if it cannot be resolved."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):  # a link that may not be read, as /proc/1/root
+        return path
 
 
 def _text(text: str) -> str:

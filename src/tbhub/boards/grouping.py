@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tbhub.boards.kinds import About, RunIndex
-from tbhub.catalog.templates import RunFields, clean_name
+from tbhub.catalog.templates import RunFields, clean_name, printable
 from tbhub.series.column import Part
 from tbhub.series.file_content import Blob
 from tbhub.series.run_log import RunView
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 LINES = ("mean", "+std", "-std", "min", "max")
 _KEPT_BANDS = 64  # tags of a group whose statistics are remembered
+_MAX_LISTED = 12  # fields in a warning
+_HPARAMS = "hparams."
 
 
 class Group:
@@ -124,10 +126,29 @@ class GroupedRun:
 
 @dataclass(frozen=True)
 class Grouped:
-    """Virtual runs by name, and the runs that belong to no group."""
+    """Virtual runs by name, and the runs that belong to no group.
+
+    Attributes:
+        unknown: The fields of ``--group-by`` that no run has; empty if there are no runs.
+        known: The fields that runs have.
+    """
 
     runs: dict[str, GroupedRun]
     left_out: list[LoggedRun]
+    unknown: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+
+    def warning(self) -> str | None:
+        """Return one line about the fields that no run has, or None if there are none."""
+        if not self.unknown:
+            return None
+        fields = f"field{'s' * (len(self.unknown) > 1)}"
+        listed = ", ".join(self.known[:_MAX_LISTED]) or "none"
+        more = ", …" if len(self.known) > _MAX_LISTED else ""
+        return printable(
+            f"no run has the {fields} {', '.join(self.unknown)} of --group-by"
+            f" (there are {listed}{more})"
+        )
 
 
 def group_runs(
@@ -144,7 +165,11 @@ def group_runs(
     """
     groups: dict[tuple[Key, str], list[LoggedRun]] = {}
     left_out: list[LoggedRun] = []
+    hparams: dict[str, None] = {}
+    columns: dict[str, None] = {}
     for fields, run in members:
+        hparams.update(dict.fromkeys(fields.hparams))
+        columns.update(dict.fromkeys(() if by.all_except else fields.columns))
         key = by.key(fields.hparams, fields.columns)
         if key is None:
             left_out.append(run)
@@ -166,4 +191,10 @@ def group_runs(
         for line in LINES:
             name = f"{base}/{line}"
             runs[name] = GroupedRun(name, order(name), group, line)
-    return Grouped(runs, left_out)
+    has_runs = bool(groups or left_out)
+    unknown = [name for name in by.names if has_runs and not _is_known(name, hparams, columns)]
+    return Grouped(runs, left_out, tuple(unknown), tuple({**hparams, **columns}))
+
+
+def _is_known(name: str, hparams: Collection[str], columns: Collection[str]) -> bool:
+    return name.removeprefix(_HPARAMS) in hparams or name in columns

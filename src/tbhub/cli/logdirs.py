@@ -14,12 +14,14 @@ from tbhub.cli.text import plain
 
 if TYPE_CHECKING:
     from tbhub.api.models import Logdir
+    from tbhub.client.hub import Hub
 
 _ABOUT = """
 List the directories the hub looks for runs in; add and remove some.
 
 - `tbhub logdirs`
 - `tbhub logdirs add ./runs`
+- `tbhub logdirs remove ./runs`
 """
 
 app = group(_ABOUT)
@@ -70,12 +72,40 @@ def add(
 
 @app.command("remove")
 def remove(
-    logdir: Annotated[int, typer.Argument(metavar="ID", min=1, help="See `tbhub logdirs`.")],
+    logdir: Annotated[
+        str, typer.Argument(metavar="ID|PATH", help="Its number, see `tbhub logdirs`, or its path.")
+    ],
 ) -> None:
     """Have the hub no longer look there. Files stay.
 
     - `tbhub logdirs remove 2`
+    - `tbhub logdirs remove ./runs`
     """
     with connect() as hub:
-        hub.remove_logdir(logdir)
-    print(f"removed {logdir}")
+        number = int(logdir) if logdir.isascii() and logdir.isdigit() else _at(hub, logdir)
+        hub.remove_logdir(number)
+    print(f"removed {plain(logdir)}")
+
+
+def _at(hub: Hub, path: str) -> int:
+    """Return the number of the log directory at a path or URI.
+
+    Raises:
+        NotFound: The hub does not look there.
+        Ambiguous: It looks there for several workspaces.
+    """
+    from tbhub.api.problems import Ambiguous, NotFound
+    from tbhub.client.paths import absolute
+
+    wanted = absolute(path).rstrip("/")
+    found = [each for each in hub.logdirs() if each.path.rstrip("/") == wanted]
+    if not found:
+        raise NotFound(f"There is no log directory {path}. hint: `tbhub logdirs` lists them.")
+    if len(found) > 1:
+        listed = ", ".join(f"{each.id} (workspace {each.workspace})" for each in found)
+        raise Ambiguous(
+            f"{path} is a log directory of {len(found)} workspaces: {listed}. hint: give the "
+            "number.",
+            matches=[each.id for each in found],
+        )
+    return found[0].id

@@ -29,6 +29,7 @@ class _Command:
         many: Options that take all the words that follow.
         numeric: Those of them that take only numbers.
         aliases: Of a group that has no module: the commands it offers under their own names.
+        runs_another: All behind its first word belongs to another program.
     """
 
     panel: str
@@ -38,6 +39,7 @@ class _Command:
     many: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    runs_another: bool = False
 
 
 _TENSORBOARD = """
@@ -79,7 +81,7 @@ _COMMANDS = {
     "tensorboard": _Command(
         "Boards", aliases=("start", "list", "ls", "open", "logs", "config", "stop", "kill")
     ),
-    "run": _Command("Runs", "run", "run"),
+    "run": _Command("Runs", "run", "run", runs_another=True),
     "runs": _Command("Runs", "runs"),
     "experiments": _Command("Runs", "experiments"),
     "logdirs": _Command("Runs", "logdirs"),
@@ -123,7 +125,13 @@ def _add(app: typer.Typer, name: str) -> None:
     else:
         many, numeric = command.many, command.numeric
         kind = taking_many(many, numeric) if many else TyperCommand
-        app.command(name, cls=kind, hidden=command.hidden, rich_help_panel=command.panel)(found)
+        app.command(
+            name,
+            cls=kind,
+            hidden=command.hidden,
+            rich_help_panel=command.panel,
+            context_settings={"allow_interspersed_args": not command.runs_another},
+        )(found)
 
 
 def _alias_group(command: _Command) -> typer.Typer:

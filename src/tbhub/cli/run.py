@@ -140,7 +140,6 @@ def run(
     """
     from tbhub.cli.restore import shown_restore
     from tbhub.errors import TbhubWarning
-    from tbhub.publisher.restorer import RestoreError
     from tbhub.tracking import environment
     from tbhub.tracking.announce import announce_end, announce_start
     from tbhub.tracking.console import limit_of_environment
@@ -149,7 +148,7 @@ def run(
     from tbhub.tracking.lifeline import Lifeline
     from tbhub.tracking.run import new_run
     from tbhub.tracking.submit import JOB_DIRECTORY, job_hparams, record_run
-    from tbhub.tracking.supervisor import NOT_EXECUTABLE, NOT_FOUND, Outcome, supervise
+    from tbhub.tracking.supervisor import NotStartedError, Outcome, supervise
 
     job_directory = os.environ.pop(JOB_DIRECTORY, None)  # not for what the command runs
     given = {**job_hparams(job_directory), **dict(map(parse_hparam, hparams or ()))}
@@ -201,18 +200,15 @@ def run(
                     console_limit=console_limit,
                     progress=progress,
                 )
-        except RestoreError:
-            raise
-        except OSError as error:
-            _say(f"{command[0]}: {error.strerror}")
-            missing = isinstance(error, FileNotFoundError)
-            outcome = Outcome(NOT_FOUND if missing else NOT_EXECUTABLE, "", "failed")
+        except NotStartedError as error:
+            _say(str(error))
+            outcome = Outcome(error.code, "", "failed")
     record_run(job_directory, lifeline)  # a hub may have answered since
     if outcome.adopted:
         _say(outcome.adopted)
     if lifeline.started is not None and number == 0 and not lifeline.is_fenced:
         announce_end(lifeline.started.run.name, lifeline.url, outcome.status, outcome.code)
-    for line in (outcome.missing, *outcome.left.splitlines(), outcome.running):
+    for line in (outcome.missing, *outcome.left.splitlines(), outcome.running, outcome.failed):
         if line:
             _say(line)
     raise typer.Exit(outcome.code)

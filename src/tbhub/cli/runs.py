@@ -15,7 +15,7 @@ from tbhub.cli.tables import Column, Csv, Json, Output, Quiet, print_json, print
 from tbhub.cli.text import count, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tbhub.api.models import Deleted, Run, Runs
     from tbhub.client.hub import Hub
@@ -25,7 +25,8 @@ Files = Annotated[
     typer.Option("--files/--keep-files", help="Delete all files in the runs' directories, too."),
 ]
 _SHOWN = 100
-_MOST_METRICS = 3
+_MAX_PAIRS = 3  # hyperparameters and metrics of a run in a table
+_MAX_VALUE = 24  # characters of a hyperparameter's value in a table
 
 _ABOUT = """
 List runs, and change or delete them.
@@ -106,7 +107,7 @@ def list_runs(
         *([Column("JOB", _job)] if any(run.job for run in found) else []),
         Column("STATUS", lambda run: run.status),
         Column("UPDATED", lambda run: run.updated),
-        Column("HPARAMS", lambda run: _pairs(run.hparams)),
+        Column("HPARAMS", _hparams if output.is_table else lambda run: _pairs(run.hparams)),
         Column("METRICS", _metrics),
     ]
     show(found, columns, output, key=lambda run: run.id, nothing="no runs")
@@ -335,14 +336,26 @@ def _job(run: Run) -> str:
     return run.job_name or (f"job{run.job}" if run.job else "")
 
 
-def _pairs(values: dict[str, bool | int | float | str]) -> str:
+def _pairs(values: Mapping[str, bool | int | float | str]) -> str:
     return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _hparams(run: Run) -> str:
+    shown = {name: _cut(str(value)) for name, value in list(run.hparams.items())[:_MAX_PAIRS]}
+    return _pairs(shown) + _and_more(len(run.hparams) - len(shown))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
 
 
 def _metrics(run: Run) -> str:
     shown = [
         f"{tag}={'NaN' if metric.last is None else f'{metric.last:.4g}'}"
-        for tag, metric in list(run.metrics.items())[:_MOST_METRICS]
+        for tag, metric in list(run.metrics.items())[:_MAX_PAIRS]
     ]
-    more = len(run.metrics) - len(shown)
-    return " ".join(shown) + (f" +{more}" if more else "")
+    return " ".join(shown) + _and_more(len(run.metrics) - len(shown))
+
+
+def _and_more(left_out: int) -> str:
+    return f" +{left_out}" if left_out else ""

@@ -147,6 +147,8 @@ def _chosen(names: list[str], *, with_earlier: bool) -> list[Spool]:
         return spools
     chosen: dict[Path, Spool] = {}
     for name in names:
+        if not name.strip():
+            raise ValueError("an empty name is none of what waits here: is a variable not set?")
         found = [spool for spool in spools if spool.name == name] or [
             spool for spool in spools if spool.name.startswith(name)
         ]

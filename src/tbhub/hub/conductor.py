@@ -418,8 +418,12 @@ class Conductor:
         self._keeper.poke(entry)
 
     async def add_runs(self, caller: Caller, board: str, more: BoardRuns) -> Board:
-        """Adds runs to a board; open pages show them."""
-        entry, asked = self._to_change(caller, board), _asked(more)
+        """Adds runs to a board; open pages show them.
+
+        Raises:
+            Conflict: The board has ended for good.
+        """
+        entry, asked = self._to_change_runs(caller, board), _asked(more)
 
         def add(connection: Connection) -> Shown:
             found = sources.show(connection, asked, caller.visible)
@@ -436,8 +440,12 @@ class Conductor:
         return await self._show(entry, add)
 
     async def remove_runs(self, caller: Caller, board: str, less: BoardRuns) -> Board:
-        """Takes runs out of a board; their logs stay."""
-        entry, asked = self._to_change(caller, board), _asked(less)
+        """Takes runs out of a board; their logs stay.
+
+        Raises:
+            Conflict: The board has ended for good.
+        """
+        entry, asked = self._to_change_runs(caller, board), _asked(less)
 
         def remove(connection: Connection) -> Shown:
             found = sources.named_runs(connection, asked, caller.visible)
@@ -450,6 +458,15 @@ class Conductor:
             return shown
 
         return await self._show(entry, remove)
+
+    def _to_change_runs(self, caller: Caller, board: str) -> Entry:
+        entry = self._to_change(caller, board)
+        if entry.life.state == State.TERMINATED:
+            raise Conflict(
+                f"The board has ended for good ({entry.life.reason}): {entry.life.message} "
+                "Create another one with the same runs."
+            )
+        return entry
 
     async def _show(self, entry: Entry, change: Any) -> Board:
         await self._keeper.surely(self._followed.change(entry, change))

@@ -93,7 +93,8 @@ def _sentence(name: str, model: type[Options], error: ValidationError) -> str:
             found.append(f"launcher {name} has no option {option!r}{meant}{rest}")
             continue
         text = each["msg"].removeprefix("Value error, ")
-        found.append(f"option {option!r} of launcher {name}: {text}")
+        what = f"option {option!r}" if option else "the options"
+        found.append(f"{what} of launcher {name}: {text}")
     return "; ".join(found)
 
 

@@ -31,6 +31,7 @@ DAY = 86400.0
 DEFAULT_PORT = 6006
 _HUB_TIMEOUT = 10.0  # seconds an experiment waits for its hub
 _MAX_SECONDS = 10 * 365 * 86400  # as the hub takes
+_MAX_POSITIONAL = 5  # arguments of add_tensorboard
 _MAX_NAME = 150  # letters of a board's name, and of an experiment's name in a key
 _MAX_IDENTITY = 100  # letters of an experiment's name in the name of a board
 _LOG_DIR = "it is a path or URI of logs, or several"
@@ -44,7 +45,7 @@ def add_tensorboard(
     port: object = DEFAULT_PORT,
     timeout_secs: float = DAY,
     args: Mapping[str, Any] | Iterable[str] | None = None,
-    *,
+    *unused: object,
     executor: object = None,
     logdir: Uris | None = None,
     termination_delay_secs: float | None = None,
@@ -71,6 +72,7 @@ def add_tensorboard(
         args: Flags of TensorBoard's, as a mapping or as ``["--name=value"]``: ``window_title``,
             ``samples_per_plugin``, ``logdir``; and how runs are shown: ``name_template``,
             ``group_by``, ``hide_grouped``, ``samples``, ``follow``.
+        unused: Named in a warning.
         executor: XManager's ``Local(docker_options=…)``, ``Kubernetes()`` or
             ``Vertex(tensorboard=…)``: the board is served wherever the hub serves boards. Or the
             launcher that it must be, by name or as ``tbhub.launchers.Slurm()``: a hub that has
@@ -96,7 +98,9 @@ def add_tensorboard(
         if hub is not None and not isinstance(hub, Hub):
             raise ValueError(f"hub is {hub!r:.80}; it is a tbhub.Hub, or None")
         wanted, flags = read_executor(executor), read_flags(args)
-        _warn_of_unused(executor, wanted, flags, sorted(others))
+        positions = range(_MAX_POSITIONAL + 1, _MAX_POSITIONAL + 1 + len(unused))
+        positional = [f"positional argument {number}" for number in positions]
+        _warn_of_unused(executor, wanted, flags, positional + sorted(others))
         given = {"args logdir": flags.log_dir, "log_dir": log_dir, "logdir": logdir}
         places = _places(_first(given), wanted)
         board = _create(experiment, places, wanted, flags, timeout_secs, hub)

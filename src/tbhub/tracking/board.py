@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from tbhub.api.problems import Ambiguous, NotFound
-from tbhub.catalog.selection import RunName, quote
+from tbhub.catalog.selection import RunName, is_plain_name, is_uri, looks_like_path, quote
 from tbhub.client.hub import Hub
+from tbhub.client.paths import absolute, absolute_paths, is_path_here
 from tbhub.client.tensorboard import TensorBoard
 from tbhub.tracking.run import Run
 
@@ -25,7 +27,9 @@ def tensorboard(
 
     Args:
         run_or_experiment: A `Run`; a run's number or name; an experiment's name; or a selector:
-            ``"trial:12"``, ``"exp:7"``. Runs that come to an experiment later are shown, too.
+            ``"trial:12"``, ``"exp:7"``, ``"run1-run5"``, ``"where lr<.01"``; or a path or URI, as
+            ``tbhub start`` reads them. Text that is the name of a run or an experiment is that
+            name. Runs that match a selector later are shown, too.
         wait: Return when the board is up.
         timeout: Seconds that `wait` may take; None: as long as it takes.
         hub: Which hub; see `Hub`.
@@ -33,6 +37,7 @@ def tensorboard(
     Raises:
         NotFound: There is no such run or experiment.
         Ambiguous: A run and an experiment have this name, or several runs.
+        BadRequest: The selector cannot be parsed.
         HubUnreachable: No hub answers.
         WaitTimeout: The board is not up in time; it may still come up.
     """
@@ -70,7 +75,10 @@ def _numbered(hub: Hub, text: str) -> int:
 
 
 def _named(hub: Hub, name: str) -> str | int:
-    """Return the number of the run of a name, or the selector of an experiment."""
+    """Return the number of the run of a name, or the selector of an experiment.
+
+    Text that is not the name of either is a selector or a path.
+    """
     experiment = f"exp:{quote(name)}"
     runs, has_experiment = _runs(hub, str(RunName(name))), _runs(hub, experiment) is not None
     if runs and (has_experiment or len(runs) > 1):
@@ -79,9 +87,25 @@ def _named(hub: Hub, name: str) -> str | int:
         raise Ambiguous(
             f"{name!r} may be {' or '.join(matches)}: write one of these", matches=matches
         )
-    if not runs and not has_experiment:
+    if runs or has_experiment:
+        return runs[0] if runs else experiment
+    selector = _as_selector(name)
+    if selector == name and is_plain_name(name):
         raise NotFound(f"There is no run and no experiment {name!r}; `tbhub runs` lists them.")
-    return runs[0] if runs else experiment
+    return selector
+
+
+def _as_selector(text: str) -> str:
+    """Return text as a selector with absolute paths, by the rules for a word of ``tbhub start``.
+
+    Text that looks like a path, or contains blanks and a slash, and that names something that
+    exists is one path, whatever characters it contains.
+    """
+    path = os.path.expanduser(text)
+    is_explicit = not is_uri(text) and looks_like_path(text) and os.path.exists(path)
+    if is_explicit or (" " in text and is_path_here(text)):
+        return quote(absolute(path))
+    return absolute_paths(text)
 
 
 def _runs(hub: Hub, selector: str) -> list[int] | None:
