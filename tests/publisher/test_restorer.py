@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from publisher.conftest import Place
 from tbhub import SummaryWriter
+from tbhub.publisher.files import STAGING, all_files
+from tbhub.publisher.manifest import MANIFEST, encode
+from tbhub.publisher.older import Older
+from tbhub.publisher.plan import Look
 from tbhub.publisher.publisher import Publisher
 from tbhub.publisher.restorer import (
-    STAGING,
     Progress,
     RestoreError,
     Restorer,
     in_order,
     incomplete_checkpoints,
+    is_being_restored,
+    unpublished_checkpoints,
 )
 from tbhub.storage.errors import Unreachable
 from tbhub.storage.open import open_store
@@ -41,20 +46,35 @@ class Machine:
         file.write_bytes(data)
         return file
 
-    def publisher(self) -> Publisher:
+    def publisher(self, exclude: Sequence[str] = ()) -> Publisher:
         return Publisher(
-            self.directory, self.store, self.prefix, state=self.state, with_manifest=True
+            self.directory,
+            self.store,
+            self.prefix,
+            state=self.state,
+            exclude=exclude,
+            with_manifest=True,
         )
 
-    def publish(self) -> int:
+    def publish(self, exclude: Sequence[str] = ()) -> int:
         """Publish everything; how many bytes that took."""
-        publisher = self.publisher()
+        publisher = self.publisher(exclude)
         left = publisher.close(60)
         assert not left.files, left
         return publisher.progress.sent
 
     def restorer(self, **options: object) -> Restorer:
         return Restorer(self.store, self.prefix, self.directory, state=self.state, **options)  # type: ignore[arg-type]
+
+    def link(self, path: str, target: str | Path) -> None:
+        """Let a link lead to a file, as Lightning does with ``last.ckpt``."""
+        (self.directory / path).unlink(missing_ok=True)
+        (self.directory / path).symlink_to(target)
+
+    def published(self) -> set[str]:
+        """Return the paths of what the store has, without the manifest."""
+        before = len(self.prefix) + 1
+        return {each.path[before:] for each in self.store.list(self.prefix)} - {MANIFEST}
 
     def files(self) -> dict[str, bytes]:
         return {
@@ -162,12 +182,12 @@ def test_a_later_attempt_elsewhere_has_the_newer_checkpoint(
         file.write(b"lost otherwise\n")
     first.write("alone", b"alone")
     done = first.restorer(is_newest=False, attempt=1).run()
-    assert done.renamed == ("console-1.log", "last.pt.attempt1")
+    assert done.renamed == ("console.attempt1.log", "last.pt.attempt1")
     assert first.files() == {
         "last.pt": b"two",
         "last.pt.attempt1": b"lost otherwise",
         "console.log": b"one\ntwo\n",
-        "console-1.log": b"one\nlost otherwise\n",
+        "console.attempt1.log": b"one\nlost otherwise\n",
         "same": b"same",
         "alone": b"alone",
     }
@@ -180,6 +200,152 @@ def test_what_is_here_alone_is_kept(machines: Callable[[str], Machine]) -> None:
     first.write("last.pt", b"newer, not published")
     assert first.restorer().run().files == 0
     assert first.files() == {"last.pt": b"newer, not published"}
+
+
+def test_a_published_link_to_a_file_is_replaced_by_a_newer_checkpoint(
+    machines: Callable[[str], Machine],
+) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("epoch2.ckpt", b"2")
+    first.link("last.ckpt", "epoch2.ckpt")
+    first.publish()
+    second.restorer().run()
+    second.write("epoch5.ckpt", b"5")
+    second.link("last.ckpt", "epoch5.ckpt")
+    second.publish()
+    done = first.restorer(is_newest=False, attempt=1).run()
+    assert (done.renamed, done.kept) == ((), ())
+    assert first.files() == {"epoch2.ckpt": b"2", "epoch5.ckpt": b"5", "last.ckpt": b"5"}
+    assert first.publish() == 0
+
+
+def test_a_link_to_a_file_that_was_not_published_is_renamed(
+    machines: Callable[[str], Machine],
+) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("epoch2.ckpt", b"2")
+    first.link("last.ckpt", "epoch2.ckpt")
+    first.publish()
+    second.restorer().run()
+    second.write("last.ckpt", b"5")
+    second.publish()
+    first.write("epoch3.ckpt", b"3")
+    first.link("last.ckpt", "epoch3.ckpt")
+    done = first.restorer(is_newest=False, attempt=1).run()
+    assert (done.renamed, done.kept) == (("last.ckpt.attempt1",), ())
+    assert os.readlink(first.directory / "last.ckpt.attempt1") == "epoch3.ckpt"
+    assert first.files() == {
+        "epoch2.ckpt": b"2",
+        "epoch3.ckpt": b"3",
+        "last.ckpt": b"5",
+        "last.ckpt.attempt1": b"3",
+    }
+
+
+def test_a_link_to_a_file_of_the_newest_attempt_stays(machines: Callable[[str], Machine]) -> None:
+    first = machines("first")
+    first.write("epoch2.ckpt", b"2")
+    first.link("last.ckpt", "epoch2.ckpt")
+    first.link("gone.ckpt", "epoch2.ckpt")
+    first.publish()
+    first.write("epoch3.ckpt", b"3")
+    first.link("last.ckpt", "epoch3.ckpt")
+    first.link("gone.ckpt", "epoch4.ckpt")
+    done = first.restorer().run()
+    assert (done.renamed, done.kept) == ((), ())
+    assert os.readlink(first.directory / "last.ckpt") == "epoch3.ckpt"
+    assert (first.directory / "gone.ckpt").read_bytes() == b"2"  # the link led to nothing
+
+
+def test_a_link_out_of_the_directory_is_renamed_and_not_followed(
+    machines: Callable[[str], Machine], tmp_path: Path
+) -> None:
+    first, second = machines("first"), machines("second")
+    second.write("last.ckpt", b"5")
+    second.publish()
+    outside = tmp_path / "outside.ckpt"
+    outside.write_bytes(b"2")
+    first.link("last.ckpt", outside)
+    done = first.restorer(is_newest=False, attempt=1).run()
+    assert (done.renamed, outside.read_bytes()) == (("last.ckpt.attempt1",), b"2")
+    assert (first.directory / "last.ckpt").read_bytes() == b"5"
+    first.publish()
+    assert first.published() == {"last.ckpt"}
+
+
+@pytest.mark.parametrize("pattern", ["*.ckpt", "a.ckpt", "sub/a.ckpt", "sub/*.ckpt", "sub"])
+def test_a_renamed_file_stays_excluded(machines: Callable[[str], Machine], pattern: str) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("sub/a.ckpt", b"secret")
+    first.write("last.pt", b"not published yet")
+    second.write("sub/a.ckpt", b"m2")
+    second.write("last.pt", b"two")
+    second.publish()
+    done = first.restorer(is_newest=False, attempt=1).run()
+    assert done.renamed == ("last.pt.attempt1", "sub/a.ckpt.attempt1")
+    first.publish([pattern])
+    assert first.published() == {"last.pt", "last.pt.attempt1", "sub/a.ckpt"}
+    reasons = {each.path: each.left_out for each in all_files(first.directory, [pattern])}
+    assert reasons["sub/a.ckpt.attempt1"] == f"excluded by {pattern!r}"
+
+
+@pytest.mark.parametrize("pattern", ["*.log", "secret.log"])
+def test_a_renamed_log_stays_excluded(machines: Callable[[str], Machine], pattern: str) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("secret.log", b"secret\n")
+    second.write("secret.log", b"two\n")
+    second.publish()
+    names = second.published()
+    done = first.restorer(is_newest=False, attempt=1).run()
+    assert done.renamed == ("secret.attempt1.log",)
+    first.publish([pattern])
+    assert first.published() == names
+
+
+def test_a_renamed_file_replaces_no_other(machines: Callable[[str], Machine]) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("last.pt", b"one")
+    first.write("last.pt.attempt1", b"earlier")
+    second.write("last.pt", b"two")
+    second.publish()
+    done = first.restorer(is_newest=False, attempt=1).run()
+    assert done.renamed == ("last.pt.attempt1-1",)
+    assert first.files()["last.pt.attempt1"] == b"earlier"
+
+
+def test_a_file_of_another_run_is_renamed_and_not_published(
+    machines: Callable[[str], Machine],
+) -> None:
+    first = machines("first")
+    first.write("last.pt", b"first run")
+    first.publish()
+    other = first.write("last.pt", b"second run").stat()
+    older = Older({"last.pt": Look(other.st_size, other.st_mtime_ns, other.st_ino)})
+    done = first.restorer(older=older).run()
+    assert (done.foreign, done.renamed) == (("last.pt.other-run",), ())
+    assert first.files() == {"last.pt": b"first run", "last.pt.other-run": b"second run"}
+    assert first.publish() == 0
+    assert first.published() == {"last.pt"}
+
+
+def test_an_interrupted_restore_is_recorded_where_files_are_older(
+    machines: Callable[[str], Machine],
+) -> None:
+    first, second = machines("first"), machines("second")
+    second.write("last.pt", os.urandom(9 << 20))
+    second.publish()
+    restorer = first.restorer(is_newest=False, attempt=1)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.bytes:
+            restorer.stop()
+
+    with pytest.raises(RestoreError, match="interrupted"):
+        restorer.run(interrupt)
+    assert is_being_restored(first.state)
+    assert list(all_files(first.directory)) == []  # its pieces are not to be published
+    first.restorer(is_newest=False, attempt=1).run()
+    assert not is_being_restored(first.state)
 
 
 def test_links_are_not_followed_out_of_the_directory(
@@ -372,6 +538,29 @@ def test_a_manifest_decides_about_every_directory_that_it_lists() -> None:
         "checkpoint-20",
         "checkpoint-40",
     }
+
+
+def test_a_listed_checkpoint_of_which_nothing_was_published_is_named(
+    machines: Callable[[str], Machine],
+) -> None:
+    first, second = machines("first"), machines("second")
+    first.write("checkpoint-10/model.bin", b"ten")
+    first.write("checkpoint-10/state", b"ten")
+    first.publish()
+    listed = {f"checkpoint-{number}": frozenset({"model.bin", "state"}) for number in (10, 20)}
+    first.store.put(f"{first.prefix}/{MANIFEST}", encode(listed))
+    assert second.restorer().run().incomplete == ("checkpoint-20",)
+    first.write("checkpoint-20/model.bin", b"twenty")
+    first.write("checkpoint-20/state", b"twenty")
+    assert first.restorer().run().incomplete == ()  # it is on this machine
+
+
+def test_an_unpublished_checkpoint_is_named_if_it_comes_after_complete_ones() -> None:
+    files = ["checkpoint-20/a", "checkpoint-20/b", "checkpoint-30/a", "other/step_5/a"]
+    listed = {f"checkpoint-{number}": frozenset("ab") for number in (9, 10, 20, 30, 100, 110)}
+    listed |= {"other/step_4": frozenset("a"), "other/step_7": frozenset()}
+    found = unpublished_checkpoints(files, listed, {"checkpoint-30"})
+    assert found == {"checkpoint-100", "checkpoint-110"}
 
 
 def test_a_checkpoint_that_its_program_has_not_finished_is_compared_with_others() -> None:

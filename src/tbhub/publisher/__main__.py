@@ -10,7 +10,8 @@ It is told by lines of JSON on stdin:
 
 and answers ``{"id": 1, "files": 0, "bytes": 0, "problem": "", "refused": []}``. When stdin ends it
 publishes what is left, until that makes no progress for an hour, says in the spool's log what it
-could not, and ends.
+could not, and ends. After SIGTERM it has 25 seconds for that, and none where someone has to do
+something first: credentials are wrong, or the disk is full.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -90,40 +91,53 @@ class Watched:
         while True:
             publisher = self.open()
             left = publisher.publish(has_ended=has_ended) if publisher else self._without_store()
+            left = self._recorded(left)
             if not left.files or time.monotonic() + _AGAIN > deadline:
                 return left
             time.sleep(_AGAIN)
 
-    def close(self, timeout: float, *, is_patient: bool = False) -> Backlog:
+    def close(
+        self,
+        timeout: float,
+        *,
+        is_patient: bool = False,
+        is_hurried: Callable[[], bool] = lambda: False,
+    ) -> Backlog:
         """Publish what is left; delete the local copy of what is published.
 
         Args:
             timeout: Seconds.
             is_patient: Count them from the last progress.
+            is_hurried: Whether to give up as soon as someone has to do something first.
         """
-        self.spool.catch_up()
+        try:
+            self.spool.catch_up()
+        except OSError as error:
+            self.note(str(error))
         deadline = time.monotonic() + timeout
         least = math.inf
         while (publisher := self.open()) is None:
-            if time.monotonic() + _LOOKS > deadline:
+            if is_hurried() or time.monotonic() + _LOOKS > deadline:
                 left = self._without_store()
                 self._say(left)
                 return left
             time.sleep(_LOOKS)
         # Someone who knows another way there may ask for it: `tbhub sync`.
         left = publisher.close(min(_LOOKS, max(0.0, deadline - time.monotonic())))
-        while not publisher.is_done and time.monotonic() < deadline:
-            if self.spool.is_wanted():
+        while publisher.is_alive and time.monotonic() < deadline:
+            self.note(left.problem)
+            if self.spool.is_wanted() or (is_hurried() and publisher.is_stuck):
                 break
             left = publisher.close(min(_LOOKS, max(0.0, deadline - time.monotonic())))
             if is_patient and left.bytes < least:
                 least, deadline = left.bytes, time.monotonic() + timeout
-        is_done = publisher.is_done
+        is_done, left = publisher.is_done, publisher.backlog
         publisher.stop(_STOP_TIMEOUT)
         if is_done and not left.files and not left.refused:
             self._held.close()
             self._remove()
         else:
+            left = self._recorded(left)
             self._say(left)
             self._held.close()
         return left
@@ -155,6 +169,12 @@ class Watched:
         for each in left.refused:
             self.spool.log(f"cannot be published: {each}")
 
+    def _recorded(self, left: Backlog) -> Backlog:
+        """Return what is left by the state on disk, if all is published and not recorded."""
+        if left.files or not left.problem:
+            return left
+        return replace(self.spool.backlog(), problem=left.problem, refused=left.refused)
+
     def _without_store(self) -> Backlog:
         return replace(self.spool.backlog(), problem=self._problem)
 
@@ -167,6 +187,7 @@ class Agent:
         self._ended = threading.Event()
         self._linger = _LINGER
         self._latest = float("inf")
+        self._is_hurried = False
         self._writing = threading.Lock()
 
     def run(self) -> None:
@@ -181,7 +202,7 @@ class Agent:
             threading.Thread(
                 target=watched.close,
                 args=(self._linger,),
-                kwargs={"is_patient": is_patient},
+                kwargs={"is_patient": is_patient, "is_hurried": lambda: self._is_hurried},
                 daemon=True,
             )
             for watched in self._watched.values()
@@ -196,6 +217,7 @@ class Agent:
 
     def _hurry(self) -> None:
         """The machine may be taken away: the program ends as it likes, and we not long after."""
+        self._is_hurried = True
         self._linger = _HURRY
         if self._ended.is_set():
             self._latest = time.monotonic() + _HURRY

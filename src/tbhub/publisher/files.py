@@ -7,7 +7,8 @@ leads to; `tbhub.publisher.restorer` makes a link of it again.
 
 Of these nothing would be lost, and they are not listed at all: empty directories, links to nothing
 inside or to a directory that is excluded, sockets and pipes, what NFS keeps of deleted files
-(``.nfs…``), and files that our own stores were writing when killed.
+(``.nfs…``), files that our own stores were writing when killed, and the pieces of an interrupted
+restore. A file that a restore has renamed because it is another run's is never published.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tbhub.events.names import is_event_file
-from tbhub.publisher.exclusion import excluding
+from tbhub.publisher.exclusion import excluding, is_of_other_run
 from tbhub.publisher.plan import Look
 
-IGNORED = (".nfs", ".tbhub-put-", ".tbhub-copy-")
+STAGING = ".tbhub-restore"
+"""The directory of files that are being restored; their names begin with the same."""
+IGNORED = (".nfs", ".tbhub-put-", ".tbhub-copy-", STAGING)
 LINK = ".tbhub-link"
 """Ends the name that a link to a directory is published under."""
 _RESERVED = ".tbhub-"
@@ -132,6 +135,8 @@ def look_of(status: os.stat_result) -> Look:
 def _reason(path: str, target: str, exclude: Sequence[str]) -> str:
     if any(part.startswith(_RESERVED) for part in path.split("/")):
         return f"names that begin with {_RESERVED} are reserved"
+    if is_of_other_run(path) or is_of_other_run(target):
+        return "a file of another run"
     pattern = excluding(path, exclude) or excluding(target, exclude)
     return f"excluded by {pattern!r}" if pattern else ""
 

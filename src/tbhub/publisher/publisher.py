@@ -2,8 +2,10 @@
 
 A pass looks at every file; what has not changed since it was last wholly published costs nothing
 but that look. What is due goes up through a few threads, metrics and logs first. A store that fails
-ends the pass: the next one comes later, and later again, and goes on where this one stood. Large
-files are uploaded beside the passes (`bulk`), in parts, and tried again by themselves.
+ends the pass: the next one comes later, and later again, and goes on where this one stood. So it is
+with a state that cannot be saved, because the disk is full: files are still sent, but nothing is
+done before the state is saved. Large files are uploaded beside the passes (`bulk`), in parts, and
+tried again by themselves.
 
 Invariants, also for a process that is killed between any two steps:
   - What is stored of an event file is a beginning of it that ends with a whole record; of a log a
@@ -30,7 +32,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -43,7 +45,7 @@ from tbhub.publisher.manifest import MANIFEST, ManifestWriter, checkpoint_files
 from tbhub.publisher.older import Older
 from tbhub.publisher.plan import Look, Piece
 from tbhub.publisher.records import boundary_before, log_end, whole_end
-from tbhub.publisher.state import Grown, State
+from tbhub.publisher.state import Grown, State, StateError
 from tbhub.publisher.throttle import process_throttle
 from tbhub.storage.errors import BadName, Conflict, Fenced, NoPermission, StoreError, WrongOffset
 from tbhub.storage.source import FileSource, SourceError, SourceStoppedError
@@ -167,7 +169,7 @@ class Publisher:
         self._seen: dict[str, tuple[Look, float, float]] = {}  # since when; changed since when
         self._sent_at: dict[str, float] = {}
         self._refused: dict[str, tuple[Look, str]] = {}
-        self._error: StoreError | OSError | None = None
+        self._error: Exception | None = None
         self._backlog = Backlog()
         self._is_stuck = False
         self._logged = 0
@@ -230,10 +232,12 @@ class Publisher:
         self.start()
         assert self._thread is not None
         self._thread.join(timeout)
-        if not (self._thread.is_alive() or self._is_done or self._stopped.is_set()):
-            self._is_stuck = True
-            return Backlog(self._backlog.files, self._backlog.bytes, "publishing has failed")
         return self._backlog
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it publishes: it has been started, and is neither done nor stopped."""
+        return self._thread is not None and self._thread.is_alive()
 
     @property
     def is_done(self) -> bool:
@@ -268,14 +272,17 @@ class Publisher:
         while not self._stopped.is_set():
             closing = self._closing.is_set()
             begun = time.monotonic()
-            backlog = self._pass(everything=closing)
+            try:
+                self._pass(everything=closing)
+                if closing and not self._backlog.files and not self._backlog.problem:
+                    if self._mend():
+                        self._is_done = True
+                        return
+                    if self._error is None:
+                        continue
+            except Exception as error:  # the thread must not end: nothing else would publish
+                self._fail(error)
             took = time.monotonic() - begun
-            if closing and not backlog.files and not backlog.problem:
-                if self._mend():
-                    self._is_done = True
-                    return
-                if self._error is None:
-                    continue
             failures = failures + 1 if self._error else 0
             pause = self._pause(failures, took)
             if closing:
@@ -283,6 +290,12 @@ class Publisher:
                 self._wake.clear()
             elif self._closing.wait(pause):
                 failures = 0
+
+    def _fail(self, error: Exception) -> None:
+        """Report an error that a pass did not expect, as one of the store is reported."""
+        self._error = error
+        self._is_stuck = self._needs_somebody()
+        self._backlog = replace(self._backlog, problem=f"publishing failed: {error!r:.300}")
 
     def _pause(self, failures: int, took: float) -> float:
         if self._is_cut_short and self._error is None:
@@ -326,7 +339,7 @@ class Publisher:
                     self._publish_one(path)
                     if time.monotonic() - saved_at[0] > _SAVE_EVERY:
                         saved_at[0] = time.monotonic()
-                        self._state.save()
+                        self._save_state()
 
             last = _last_of_checkpoints([*due, *bulk], files) | self._links(due, files)
             if self._error is None and not self._stopped.is_set():
@@ -342,10 +355,17 @@ class Publisher:
             self._forget(files)
             with self._lock:
                 self._state.set_refused(dict(self._refused))
-            self._state.save()
+            self._save_state()
             self._backlog = self._left(files)
             self._is_stuck = self._needs_somebody()
             return self._backlog
+
+    def _save_state(self) -> None:
+        """Save what is published; a failure is an error of the pass, unless it has one already."""
+        try:
+            self._state.save()
+        except StateError as error:
+            self._error = self._error or error
 
     def _files(self) -> Iterator[tuple[str, Look]]:
         for path, look in self._files_to_publish():
@@ -473,7 +493,7 @@ class Publisher:
                 self._publish_whole(path)
         except BadName as error:
             self._refuse(path, error.what)
-        except StoreError as error:
+        except (StoreError, StateError) as error:
             self._error = error
         except (SourceError, FileNotFoundError):
             pass  # changed or gone meanwhile: the next pass sees what it is
@@ -532,7 +552,8 @@ class Publisher:
             self._bulk_retry.pop(path, None)
             if not self._bulk_retry:
                 self._bulk_error = None
-        self._state.save()
+        with suppress(StateError):  # the next pass saves it, or reports why not
+            self._state.save()
 
     def _source(self, path: str) -> FileSource:
         """Open a file for an upload that gives way to metrics, and stops when we do."""

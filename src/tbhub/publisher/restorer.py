@@ -5,7 +5,9 @@ parts into a staging directory and renamed when it is whole; an interrupted rest
 the bytes it has. A restored file counts as published until it is changed.
 
 What is on this machine and has not been published is never replaced without being kept: where a
-later attempt has published a file of the same name, the local one is renamed.
+later attempt has published a file of the same name, the local one is renamed. A link to a file is
+published as that file, and treated as one here: the link itself is replaced or renamed, never what
+it leads to.
 """
 
 from __future__ import annotations
@@ -19,15 +21,17 @@ import shutil
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 
 from tbhub.errors import TbhubError
 from tbhub.events.names import is_event_file, is_log
 from tbhub.events.segments import group_segments
-from tbhub.publisher.files import LINK, look_of, read_link
+from tbhub.publisher.exclusion import OTHER_RUN, attempt_mark
+from tbhub.publisher.files import LINK, STAGING, look_of, read_link
 from tbhub.publisher.manifest import MANIFEST, MAX_BYTES, Entries, decode, missing_files
 from tbhub.publisher.older import Older
 from tbhub.publisher.plan import checkpoint_directory
@@ -36,7 +40,7 @@ from tbhub.storage.errors import BadName, NotFound, StoreError
 from tbhub.storage.store import AppendingStore, Entry, Store
 from tbhub.storage.uri import object_name
 
-STAGING = ".tbhub-restore"  # begins as names do that are never published
+_RECORD = "restoring"  # the name of a file beside the state file
 _PART = 4 << 20  # bytes that are read at a time
 _THREADS = 4  # so at most 16 MiB are in memory
 _RETRIES = 3  # for a file that is replaced while it is read
@@ -81,9 +85,11 @@ class Restored:
         files: How many files were fetched.
         bytes: How much that was.
         incomplete: Checkpoint directories that were left out because files of them are missing.
-        renamed: Local files, under their new names, in whose place those of the run were put: a
-            later attempt, or another run, had written them.
+        renamed: Local files of an earlier attempt, under their new names, which a later attempt
+            has replaced.
         kept: Local files that were not replaced although the store has others.
+        foreign: Local files of another run, under their new names, in whose place those of this
+            run were put; they are not published.
     """
 
     files: int = 0
@@ -91,6 +97,31 @@ class Restored:
     incomplete: tuple[str, ...] = ()
     renamed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+
+def begin_restore(state: Path) -> None:
+    """Record that a directory lacks files of the newest attempt, until its restore is complete.
+
+    Args:
+        state: The publisher's state file of the directory.
+
+    Raises:
+        RestoreError: It cannot be recorded.
+    """
+    try:
+        _record(state).touch()
+    except OSError as error:
+        raise RestoreError(f"cannot write to {state.parent}: {error.strerror}") from error
+
+
+def is_being_restored(state: Path) -> bool:
+    """Return whether the restore of a directory was begun and is not complete."""
+    return _record(state).exists()
+
+
+def _record(state: Path) -> Path:
+    return state.with_name(_RECORD)
 
 
 @dataclass(frozen=True)
@@ -146,6 +177,7 @@ class Restorer:
         self._top = os.path.realpath(directory)
         self._staging = directory / STAGING
         self._state = State(state)
+        self._state_file = state
         self._without_ranks = without_ranks
         self._is_newest = is_newest
         self._attempt = attempt
@@ -155,6 +187,7 @@ class Restorer:
         self._stopped = threading.Event()
         self._renamed: list[str] = []
         self._kept: list[str] = []
+        self._foreign: list[str] = []
         self._files = self._bytes = 0
         self._saved_at = time.monotonic()
 
@@ -166,6 +199,8 @@ class Restorer:
         """
         try:
             found = self._list()
+            if not self._is_newest:
+                begin_restore(self._state_file)
             times = {path: each.modified for path, each in found.items()}
             incomplete = incomplete_checkpoints(times, self._manifest)
             wanted = [
@@ -181,14 +216,18 @@ class Restorer:
         except StoreError as error:
             raise RestoreError(str(error)) from error
         finally:
-            self._state.save()
+            self._save()
         shutil.rmtree(self._staging, ignore_errors=True)
+        with suppress(OSError):
+            _record(self._state_file).unlink()
+        incomplete |= unpublished_checkpoints(times.keys(), self._manifest, incomplete)
         return Restored(
             self._files,
             self._bytes,
             tuple(sorted(each for each in incomplete if not (self._directory / each).exists())),
             tuple(sorted(self._renamed)),
             tuple(sorted(self._kept)),
+            tuple(sorted(self._foreign)),
         )
 
     def stop(self) -> None:
@@ -236,7 +275,7 @@ class Restorer:
     def _is_missing(self, wanted: _Wanted) -> bool:
         """Whether a file has to be fetched; keeps aside what would be replaced and is needed."""
         file = self._directory / wanted.path
-        if not self._is_inside(file):
+        if not self._is_inside(file.parent):
             self._kept.append(wanted.path)
             return False
         if wanted.path.endswith(LINK) and os.path.lexists(self._link_of(wanted)):
@@ -244,28 +283,33 @@ class Restorer:
             if not is_link:
                 self._kept.append(wanted.path.removesuffix(LINK))
             return is_link and not self._is_newest
-        try:
-            look = look_of(file.lstat())
-        except (FileNotFoundError, NotADirectoryError):
+        status = _status_of(file)
+        leads_out = not self._is_inside(file)
+        if status is None and not leads_out:
             return True
-        if file.is_symlink() or not file.is_file():
+        if status is None or not S_ISREG(status.st_mode) or (leads_out and self._is_newest):
             self._kept.append(wanted.path)
             return False
+        look = look_of(status)
+        if leads_out:
+            self._renamed.append(self._set_aside(file, attempt_mark(self._attempt)))
+            return True
         if self._older.covers(wanted.path, look) and not is_event_file(wanted.path):
-            self._set_aside(file, _free_name(file, f"{file.name}.other-run"))
+            self._foreign.append(self._set_aside(file, OTHER_RUN))
             return True
         if look.size == wanted.size and look.mtime_ns == _nanoseconds(wanted.modified):
             self._note(wanted, file)  # restored before, when the state was not saved
             return False
         if wanted.grows:
             if self._continues_elsewhere(wanted, file):
-                self._set_aside(file, f"{file.stem}-{self._attempt}{file.suffix}")
+                mark = attempt_mark(self._attempt)
+                self._renamed.append(self._set_aside(file, mark, keep_suffix=True))
                 return True
             return self._has_less(wanted, file, look.size)
         if self._is_newest:
             return False
         if self._state.whole.get(wanted.path) != look:
-            self._set_aside(file, f"{file.name}.attempt{self._attempt}")
+            self._renamed.append(self._set_aside(file, attempt_mark(self._attempt)))
         return True
 
     def _has_less(self, wanted: _Wanted, file: Path, size: int) -> bool:
@@ -285,14 +329,18 @@ class Restorer:
         grown = self._state.grown.get(wanted.path)
         return grown is None or grown.end < file.stat().st_size
 
-    def _set_aside(self, file: Path, name: str) -> None:
-        aside = file.with_name(name)
-        file.rename(aside)
-        self._renamed.append(aside.relative_to(self._directory).as_posix())
+    def _set_aside(self, file: Path, mark: str, *, keep_suffix: bool = False) -> str:
+        """Rename a file, or a link, and return its new path.
 
-    def _is_inside(self, file: Path) -> bool:
+        `tbhub.publisher.exclusion` finds the name it had: an excluded file stays excluded.
+        """
+        aside = _free_name(file, mark, keep_suffix=keep_suffix)
+        file.rename(aside)
+        return aside.relative_to(self._directory).as_posix()
+
+    def _is_inside(self, place: Path) -> bool:
         """Whether no link leads from the directory to another place."""
-        return f"{os.path.realpath(file.parent)}/".startswith(f"{self._top}/")
+        return f"{os.path.realpath(place)}/".startswith(f"{self._top}/")
 
     def _require_space(self, wanted: list[_Wanted]) -> None:
         needed = sum(each.size for each in wanted)
@@ -389,7 +437,13 @@ class Restorer:
             is_due = time.monotonic() - self._saved_at > _SAVE_INTERVAL
             self._saved_at = time.monotonic() if is_due else self._saved_at
         if is_due:
+            self._save()
+
+    def _save(self) -> None:
+        try:
             self._state.save()
+        except OSError as error:
+            raise RestoreError(str(error)) from error
 
     def _link_of(self, wanted: _Wanted) -> Path:
         return self._directory / wanted.path.removesuffix(LINK)
@@ -520,6 +574,33 @@ def incomplete_checkpoints(files: Mapping[str, float], manifest: Entries) -> set
     return incomplete
 
 
+def unpublished_checkpoints(
+    files: Collection[str], manifest: Entries, incomplete: Collection[str]
+) -> set[str]:
+    """Return checkpoint directories that the manifest lists and of which no file was published.
+
+    Only those are returned that come after every complete one of their kind, by the numbers in
+    their names: a program deletes old checkpoints, some before they are published.
+
+    Args:
+        files: The paths of the files that were published.
+        manifest: The files that directories should have.
+        incomplete: Directories of which a part was published.
+    """
+    found = {directory for path in files if (directory := checkpoint_directory(path)) is not None}
+    complete = found.difference(incomplete)
+
+    def is_last(directory: str) -> bool:
+        kind = _numberless(directory)
+        return all(
+            _numbers(each) < _numbers(directory) for each in complete if _numberless(each) == kind
+        )
+
+    return {
+        each for each, names in manifest.items() if names and each not in found and is_last(each)
+    }
+
+
 def _in_all(directories: Sequence[Set[str]]) -> set[str]:
     """Return the files, without numbers, that all of some directories have."""
     found = [set(map(_numberless, names)) for names in directories]
@@ -538,10 +619,26 @@ def _numbers(directory: str) -> tuple[list[int], str]:
     return [int(digits) for digits in re.findall(r"\d+", name)], directory
 
 
-def _free_name(file: Path, name: str) -> str:
-    """Return a name that no file beside another one has."""
-    names = (f"{name}-{number}" if number else name for number in itertools.count())
-    return next(each for each in names if not os.path.lexists(file.with_name(each)))
+def _status_of(file: Path) -> os.stat_result | None:
+    """Return the status of a file, or of what a link leads to; None if nothing is there."""
+    try:
+        return file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
+
+
+def _free_name(file: Path, mark: str, *, keep_suffix: bool) -> Path:
+    """Return a path beside a file that is free: its name with a mark, and a number if needed."""
+    for number in itertools.count():
+        marked = f".{mark}-{number}" if number else f".{mark}"
+        name = f"{file.stem}{marked}{file.suffix}" if keep_suffix else f"{file.name}{marked}"
+        if not os.path.lexists(file.with_name(name)):
+            return file.with_name(name)
+    raise AssertionError("unreachable")
 
 
 def _numberless(text: str) -> str:
@@ -552,7 +649,8 @@ def _digest(wanted: _Wanted) -> str:
     """Return the name of a staged file: another one for another version of the file."""
     versions = "" if wanted.grows else wanted.parts[0].version
     text = f"{wanted.path}\0{versions}\0{wanted.size}"
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{STAGING}-{digest}"
 
 
 def _nanoseconds(seconds: float) -> int:

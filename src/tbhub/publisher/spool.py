@@ -12,6 +12,7 @@
         adopted.json   which files of `files/` are copies of files elsewhere, see `adopted`
         older.json     files that a directory of the user's had before the run, see `older`
         earlier.json   event files that earlier attempts wrote: what is written now comes behind
+        restoring      a restore was begun: files of the newest attempt may be missing
         fenced         the writer was alive when a newer attempt took over: nothing is published
 
 The spool is `TBHUB_SPOOL_DIR`, or a directory among the user's data. Nobody else may look into it.
@@ -60,6 +61,7 @@ _EARLIER, _FENCED = "earlier.json", "fenced"
 _WANTED_SECONDS = 5.0
 _LOOKS = 0.2  # seconds between two reports of progress
 _STOP_TIMEOUT = 5.0  # seconds for large uploads to be given up
+_MIN_ROOM = 64 << 10  # bytes: the files of tbhub itself, before a run has written anything
 
 
 class SpoolError(TbhubError, OSError):
@@ -181,14 +183,15 @@ class Spool:
         return self.path / _WANTED
 
     def want(self) -> None:
-        """Asks who publishes it, and whose program has ended, to let go of it."""
-        self._wanted.touch()
+        """Ask the process that publishes it, and whose program has ended, to let go of it."""
+        with suppress(OSError):  # on a full disk it cannot be asked
+            self._wanted.touch()
 
     def is_wanted(self) -> bool:
-        """Whether somebody else waits to publish it; he may have gone away meanwhile."""
+        """Whether another process waits to publish it; it may have ended since."""
         try:
             return time.time() - self._wanted.stat().st_mtime < _WANTED_SECONDS
-        except FileNotFoundError:
+        except OSError:
             return False
 
     @property
@@ -254,6 +257,17 @@ class Spool:
         except OSError:
             return ""
         return lines[-1].partition(" ")[2] if lines else ""
+
+    def lasting_problem(self, seconds: float) -> str:
+        """Return the problem the agent has noted, if nothing was published for so long since."""
+        try:
+            said = (self.path / _LOG).stat().st_mtime
+        except OSError:
+            return ""
+        with suppress(FileNotFoundError):
+            if self.state.stat().st_mtime >= said:
+                return ""
+        return self.last_words() if time.time() - said >= seconds else ""
 
     def backlog(self) -> Backlog:
         """What is not published, by what is on this machine; no store is asked."""
@@ -383,14 +397,19 @@ def make_spool(
 
 
 def check_spool() -> None:
-    """Raises `SpoolError` if the spool cannot be written to, `ValueError` for bad settings."""
+    """Check that the spool can be written to and has room for a run to begin.
+
+    Raises:
+        SpoolError: It cannot be written to, or has no room.
+        ValueError: A setting of the environment is wrong.
+    """
     patterns_of_environment()
     rate_of_environment()
     root = spool_root()
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with TemporaryFile(dir=root):
-            pass
+        with TemporaryFile(dir=root) as file:
+            file.write(bytes(_MIN_ROOM))
     except OSError as error:
         raise _unusable(root, error) from error
 
@@ -479,13 +498,16 @@ def publish_now(
                 left = publisher.close(_LOOKS)
                 report(publisher.progress, left)
                 late = deadline is not None and time.monotonic() >= deadline
-                if publisher.is_done or publisher.is_stuck or late:
+                if not publisher.is_alive or publisher.is_stuck or late:
                     break
         finally:
             publisher.stop(_STOP_TIMEOUT)
             store.close()
+        if not publisher.is_done and not left.files:  # perhaps no pass has come to its end
+            left = replace(spool.backlog(), problem=left.problem, refused=left.refused)
         if left.files or left.problem:
-            spool.log(left.problem or "not in time")
+            left = replace(left, problem=left.problem or "not in time")
+            spool.log(left.problem)
         return left
 
 

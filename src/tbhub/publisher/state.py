@@ -12,15 +12,21 @@ from __future__ import annotations
 import json
 import os
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tbhub.errors import TbhubError
 from tbhub.publisher.plan import Look
 
 _FORMAT = 1
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _REMEMBERED = 64  # bytes at the beginning, and before the place we have come to
+
+
+class StateError(TbhubError, OSError):
+    """The state cannot be saved: the disk is full, or cannot be written to."""
 
 
 @dataclass
@@ -122,7 +128,11 @@ class State:
                 self._changes += 1
 
     def save(self) -> None:
-        """Writes the file, unless it says all this already. Many who ask are served at once."""
+        """Write the file, unless it has all this already. One write serves several callers.
+
+        Raises:
+            StateError: The file cannot be written; the one before stays as it is.
+        """
         with self._lock:
             wanted = self._changes
         with self._saving:
@@ -140,8 +150,15 @@ class State:
                     }
                 )
             unfinished = self._path.with_name(f".{self._path.name}.tmp")
-            unfinished.write_text(text)
-            unfinished.replace(self._path)
+            try:
+                unfinished.write_text(text)
+                unfinished.replace(self._path)
+            except OSError as error:
+                with suppress(OSError):
+                    unfinished.unlink()  # a part of it takes room, too
+                raise StateError(
+                    f"cannot record in {self._path} what is published: {error.strerror or error}"
+                ) from error
             self._saved = changes
 
 
