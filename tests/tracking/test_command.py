@@ -22,7 +22,8 @@ from storage.conftest import Place
 from support.fault_proxy import FaultProxy, Silent
 from support.hub import HubProcess, eventually
 from support.oracle import pairs, read_scalars
-from tbhub.publisher.spool import Spool, all_spools
+from support.ports import free_port
+from tbhub.publisher.spool import Spool, SpoolTakenError, all_spools
 from tbhub.tracking.process_table import start_time
 
 TBHUB = [sys.executable, "-c", "from tbhub.cli.main import main; main()"]
@@ -99,6 +100,14 @@ assert os.environ["TBHUB_RUN_ID"] == "1"
     done = run("run", *python(code, "{logdir}"))
     assert done.returncode == 0, done.stderr
     eventually(lambda: "torch" in known(hub)["metrics"])
+
+
+def test_options_behind_the_command_are_the_commands_own(hub: HubProcess) -> None:
+    code = "import sys; print(sys.argv[1:])"
+    for words in ((), ("--",)):
+        done = run("run", "--name", "mine", *words, sys.executable, "-c", code, "--name", "x", "-e")
+        assert (done.returncode, done.stdout) == (0, "['--name', 'x', '-e']\n"), done.stderr
+        assert run("runs", "delete", "mine", "--yes").returncode == 0
 
 
 def test_a_job_goes_by_its_number(hub: HubProcess) -> None:
@@ -208,7 +217,7 @@ def test_sigterm_ends_what_a_shell_has_started(hub: HubProcess) -> None:
 
 def test_sigterm_reaches_children_of_a_command_that_handles_it_once(hub: HubProcess) -> None:
     child = "trap 'echo child; exit' TERM; echo ready; while :; do sleep 0.05; done"
-    script = f"sh -c {shlex.quote(child)} & trap 'kill $!; wait; exit 0' TERM; wait"
+    script = f"trap 'kill $!; wait; exit 0' TERM; sh -c {shlex.quote(child)} & wait"
     process = start("run", "--", "sh", "-c", script)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -426,7 +435,8 @@ for _ in range(2):
         run.log_metrics({"loss": 1.0})
 """
     assert run("run", "--name", "mine", *python(code)).returncode == 0
-    assert run("run", "--resume", "mine", *python(code)).returncode == 0
+    resumed = run("run", "--resume", "mine", *python(code))
+    assert (resumed.returncode, "not adopted" in resumed.stderr) == (0, False), resumed.stderr
     points = tbhub.load(known(hub)["location"])["train"].scalars["loss"]
     assert points.steps.tolist() == [0, 1, 2, 3]
 
@@ -634,6 +644,39 @@ def test_where_a_run_comes_from(hub: HubProcess, elsewhere: Path) -> None:
     assert "+print('two')" in diff
 
 
+def test_a_run_that_cannot_publish_says_so_while_it_runs(
+    hub: HubProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+    code = "from tbhub.tracking import lifeline; lifeline._BEAT = lifeline._LASTING = 0.5; "
+    code += "from tbhub.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "run", "--storage", "s3://bucket/x"]
+    process = subprocess.Popen(
+        [*command, *map(str, python(LOG + "input()", 0, 5))],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    while "not published yet: cannot" not in (line := process.stderr.readline()):
+        assert line
+    assert "meanwhile" in line
+    process.kill()
+    process.communicate(timeout=60)
+    (spool,) = all_spools()
+    eventually(lambda: (spool.want(), _is_free(spool))[1])  # the agent lets go
+
+
+def _is_free(spool: Spool) -> bool:
+    try:
+        with spool.taken():
+            return True
+    except SpoolTakenError:
+        return False
+
+
 def test_logs_in_a_directory_are_written_there(hub: HubProcess, tmp_path: Path) -> None:
     done = run("run", "--storage", tmp_path / "logs", "--name", "b", *python(LOG, 0, 5))
     assert done.returncode == 0, done.stderr
@@ -650,6 +693,32 @@ def test_ranks_are_one_run(hub: HubProcess, monkeypatch: pytest.MonkeyPatch) -> 
     (found,) = hub.json("GET", "/api/v1/runs")["runs"]
     assert found["status"] == "finished"
     assert {".", "rank1"} <= set(tbhub.load(found["location"]))
+
+
+def test_a_task_that_is_a_run_of_its_own_says_how_it_has_ended(
+    hub: HubProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A farm of tasks: `srun -n 3 bash -c 'tbhub run --name farm$SLURM_PROCID …'`."""
+    for name, value in (("JOB_ID", "78"), ("STEP_ID", "0"), ("STEP_NUM_TASKS", "3")):
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    for rank, code in (("1", 0), ("2", 3)):
+        monkeypatch.setenv("SLURM_PROCID", rank)
+        done = run("run", "--name", f"farm{rank}", *python(f"raise SystemExit({code})"))
+        assert done.returncode == code
+    assert [known(hub, number)["status"] for number in (1, 2)] == ["finished", "failed"]
+
+
+def test_another_rank_does_not_end_a_run(hub: HubProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TBHUB_RUN_KEY", "job-2")
+    monkeypatch.setenv("RANK", "0")
+    first = start("run", *python("print('ready'); input()"), stdin=subprocess.PIPE)
+    assert first.stdout is not None
+    assert first.stdout.readline() == "ready\n"
+    monkeypatch.setenv("RANK", "1")
+    assert run("run", *python("raise SystemExit(3)")).returncode == 3
+    assert known(hub)["status"] == "running"
+    first.communicate("\n", timeout=60)
+    assert known(hub)["status"] == "finished"
 
 
 def test_ranks_that_have_nothing_in_common_are_told_what_to_do(
@@ -680,6 +749,18 @@ def test_ranks_by_their_master(hub: HubProcess, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("RANK", "0")
     assert run("run", "--", "true").returncode == 0  # the next job there is another run
     assert len(hub.json("GET", "/api/v1/runs")["runs"]) == 2
+
+
+def test_commands_of_a_step_with_one_task_are_runs_of_their_own(
+    hub: HubProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`srun --pty bash`, in which somebody tries one thing after the other."""
+    for name, value in (("JOB_ID", "77"), ("STEP_ID", "0"), ("PROCID", "0")):
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "1")
+    for lr in ("0.1", "0.5"):
+        assert run("run", "--hparam", f"lr={lr}", *python(LOG, 0, 5)).returncode == 0
+    assert [known(hub, number)["hparams"]["lr"] for number in (1, 2)] == [0.1, 0.5]
 
 
 def test_commands_of_one_step_of_slurm(hub: HubProcess, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import warnings
@@ -30,7 +31,7 @@ def known(hub: HubProcess, run: int | None) -> dict[str, Any]:
 
 def test_a_run_from_its_beginning_to_its_end(hub: HubProcess) -> None:
     with tbhub.Run("resnet", "first", hparams={"lr": 0.1, "layers": 3}, tags=["a"]) as run:
-        assert (run.id, run.name) == (1, "first")
+        assert (run.id, run.name, run.experiment) == (1, "first", "resnet")
         assert run.url == f"{hub.url}/runs/1"
         for epoch in range(3):
             run.log_metrics({"epoch": epoch, "loss": 1 / (epoch + 1)}, step_name="epoch")
@@ -219,6 +220,24 @@ def test_counting_continues_after_the_steps_that_an_earlier_attempt_was_given(
     assert tbhub.load(run.location)["train"].scalars["loss"].steps.tolist() == [41, 42]
 
 
+def test_a_step_counts_only_if_something_is_logged(nobody: None) -> None:
+    run = tbhub.Run(offline=True)
+    for _ in range(2):
+        run.log_metrics({})
+        with pytest.raises(TypeError):
+            run.log_metrics({"loss": object()})
+    run.log_metrics({"loss": 1.0})
+    run.log_metrics({"epoch": 50}, step_name="epoch")
+    run.log_batch_metrics({}, 60, "train")
+    with pytest.raises(TypeError):
+        run.log_batch_metrics({"loss": object()}, 70, "train")
+    run.log_metrics({"loss": 2.0})
+    with pytest.raises(TypeError):
+        run.log_metrics({"loss": 3.0, "bad": object()})
+    run.log_metrics({"loss": 4.0})
+    assert finished(run)["train"].scalars["loss"].steps.tolist() == [0, 1, 2, 3]
+
+
 def test_every_run_that_diverges_is_warned_of_once(nobody: None) -> None:
     for _ in range(2):
         with warnings.catch_warnings(record=True) as caught:
@@ -276,6 +295,57 @@ def test_a_run_that_has_ended_takes_nothing(hub: HubProcess) -> None:
 def test_how_a_program_ends(hub: HubProcess, code: str, status: str, exit_code: int | None) -> None:
     subprocess.run([sys.executable, "-c", f"import sys, tbhub\n{code}"], timeout=60)
     assert (known(hub, 1)["status"], known(hub, 1)["exit_code"]) == (status, exit_code)
+
+
+@pytest.mark.parametrize("options", [["-i"], ["-c", "import code; code.interact()"]], ids=str)
+def test_an_error_at_the_prompt_is_not_the_end_of_the_program(
+    hub: HubProcess, options: list[str]
+) -> None:
+    lines = "import tbhub\nrun = tbhub.Run()\ntypo\nrun.log_metrics({'x': 1})\nexit()\n"
+    done = subprocess.run(
+        [sys.executable, *options], input=lines, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0
+    assert "NameError" in done.stderr
+    assert (known(hub, 1)["status"], known(hub, 1)["exit_code"]) == ("finished", None)
+
+
+def test_a_script_that_fails_after_a_prompt_has_failed(hub: HubProcess, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import code, tbhub\nrun = tbhub.Run()\ncode.interact()\n1 / 0\n")
+    done = subprocess.run([sys.executable, script], input="typo\n", text=True, timeout=60)
+    assert done.returncode == 1
+    assert (known(hub, 1)["status"], known(hub, 1)["exit_code"]) == ("failed", 1)
+
+
+def test_sigterm_as_an_interrupt_ends_a_run_killed(hub: HubProcess) -> None:
+    code = """
+import os, signal, tbhub
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+with tbhub.Run() as run:
+    os.kill(os.getpid(), signal.SIGTERM)
+    signal.pause()
+"""
+    subprocess.run([sys.executable, "-c", code], timeout=60)
+    assert known(hub, 1)["status"] == "killed"
+
+
+def test_no_signal_handler_is_installed(nobody: None) -> None:
+    before = [signal.getsignal(number) for number in signal.valid_signals()]
+    run = tbhub.Run(offline=True)
+    assert [signal.getsignal(number) for number in signal.valid_signals()] == before
+    finished(run)
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"), [("baseline", ["baseline"]), (None, []), (("b", "a"), ["a", "b"])]
+)
+def test_tags_may_be_a_text_or_none(
+    hub: HubProcess, tags: str | tuple[str, ...] | None, expected: list[str]
+) -> None:
+    with tbhub.Run(tags=tags) as run:
+        pass
+    assert sorted(known(hub, run.id)["tags"]) == expected
 
 
 def test_a_spool_that_cannot_be_written_to(

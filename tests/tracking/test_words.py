@@ -140,6 +140,11 @@ def test_ranks_and_what_they_have_in_common() -> None:
     assert shared_key(step) == shared_key({**step, "SLURM_PROCID": "1"}) is not None
     assert shared_key(step) != shared_key({**step, "SLURM_STEP_ID": "3"})
     assert shared_key({"RANK": "1", "TORCHELASTIC_RUN_ID": "none"}) is None
+    assert shared_key({**step, "SLURM_STEP_NUM_TASKS": "2"}) == shared_key(step)
+    assert shared_key({**step, "SLURM_STEP_NUM_TASKS": "1"}) is None  # `srun --pty bash`
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "node7", "MASTER_PORT": "29500"}
+    assert shared_key(alone) is None  # a notebook that pretends to be distributed
+    assert shared_key({**alone, "TBHUB_RUN_KEY": "k"}) == "k"
     assert shared_key({"TBHUB_RUN_KEY": "k"}) == "k"
 
 

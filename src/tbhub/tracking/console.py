@@ -43,6 +43,9 @@ class Console:
     Args:
         log: The file, which may be there already.
         limit: How many bytes it may have; None for any number.
+
+    Attributes:
+        error: Why a part of what was printed is not in the file: the disk is full.
     """
 
     def __init__(self, log: Path, limit: int | None) -> None:
@@ -51,6 +54,7 @@ class Console:
         self._limit = limit
         self._size = os.fstat(self._log).st_size
         self._is_full = False
+        self.error: OSError | None = None
         self._threads = []
         ends = []
         for shown in (1, 2):
@@ -77,7 +81,7 @@ class Console:
         is_seen = True
         while data := os.read(read, _PIECE):
             self._keep(data)
-            is_seen = is_seen and _write(shown, data)
+            is_seen = is_seen and _write(shown, data) is None
         os.close(read)
 
     def _keep(self, data: bytes) -> None:
@@ -85,7 +89,8 @@ class Console:
             if self._is_full:
                 return
             room = len(data) if self._limit is None else max(0, self._limit - self._size)
-            _write(self._log, data[:room])
+            error = _write(self._log, data[:room])
+            self.error = self.error or error
             self._size += len(data)
             if len(data) <= room:
                 return
@@ -96,11 +101,11 @@ class Console:
         _write(2, f"{said}\n".encode())
 
 
-def _write(to: int, data: bytes) -> bool:
-    """Whether it could be written: nobody may be there any more, or the disk be full."""
+def _write(to: int, data: bytes) -> OSError | None:
+    """Return why it could not be written: the reader has gone, or the disk is full."""
     try:
         while data:
             data = data[os.write(to, data) :]
-    except OSError:
-        return False
-    return True
+    except OSError as error:
+        return error
+    return None

@@ -66,7 +66,8 @@ def _counted_there(hub: Hub, run: int, attempt: int, directory: str) -> int:
             raise OSError(f"it is more than {_MOST >> 20} MB")
         with TemporaryDirectory(prefix="tbhub-steps-") as copies:
             for number, entry in enumerate(files):
-                Path(copies, f"{number}.tfevents").write_bytes(store.read(entry.path))
+                # Not named like an event file, which `tbhub run` would take for the command's.
+                Path(copies, f"{number}.copy").write_bytes(store.read(entry.path))
             return counted_here(Path(copies).iterdir())
     finally:
         store.close()

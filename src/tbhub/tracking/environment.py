@@ -136,8 +136,8 @@ def shared_key(
 def _job_key(environ: Mapping[str, str], host: str) -> str | None:
     if given := environ.get(KEY):
         return given
-    if not is_ranked(environ):
-        return None
+    if not is_ranked(environ) or world_size(environ) == 1:
+        return None  # one process alone: the next one there is something else
     if step := environ.get("SLURM_STEP_ID"):  # a batch script is no step, and runs many things
         names = ("SLURM_JOB_ID", "SLURM_CLUSTER_NAME", "SLURM_RESTART_COUNT")
         return "slurm-" + "-".join([*(environ.get(name, "") for name in names), step])

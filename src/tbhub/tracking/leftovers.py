@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tbhub.api.models import NewRun, StartedRun
 from tbhub.errors import TbhubError
 from tbhub.publisher.exclusion import checked_patterns, patterns_of_environment
+from tbhub.publisher.restorer import RestoreError, begin_restore, is_being_restored
 from tbhub.publisher.spool import (
     Spool,
     SpoolTakenError,
@@ -70,12 +71,30 @@ def leftovers_of(started: StartedRun, url: str, rank: int) -> list[Leftover]:
 
 
 def leftover_without_hub(new: NewRun, rank: int) -> Leftover | None:
-    """Return the newest of what earlier starts of a run have left here, by what is known here."""
+    """Return the newest of what earlier starts of a run have left here, by what is known here.
+
+    A spool whose restore was interrupted is not returned: files are missing there.
+    """
     for spool in reversed(all_spools()):
-        if spool.rank == rank and not spool.is_fenced and is_same_run(spool, new):
+        if spool.rank != rank or spool.is_fenced or is_being_restored(spool.state):
+            continue
+        if is_same_run(spool, new):
             known = read_known(spool)
             return Leftover(spool, known.attempt if known is not None else 1)
     return None
+
+
+def keep_for_restore(spool: Spool, known: Known) -> None:
+    """Record which run a new spool is restored for: an interrupted restore continues there.
+
+    Raises:
+        RestoreError: It cannot be recorded.
+    """
+    begin_restore(spool.state)
+    try:
+        write_known(spool, known)
+    except OSError as error:
+        raise RestoreError(f"cannot write to {spool.path}: {error.strerror}") from error
 
 
 def adopt(
@@ -84,7 +103,9 @@ def adopt(
     """Make a spool that of the new attempt; None if a process still uses it.
 
     Args:
-        known: The new attempt; None if no hub knows of it, and the spool's own record stays.
+        known: The new attempt; None if no hub knows of it, and the spool's own record stays. It
+            also stays if the spool's attempt is not the one before: the caller replaces it when
+            the files are restored.
     """
     deadline = time.monotonic() + _AGENT_TIMEOUT
     while not left.spool.is_held():
@@ -97,7 +118,9 @@ def adopt(
                 given = [*left.spool.exclude, *exclude, *patterns_of_environment()]
                 patterns = checked_patterns(list(dict.fromkeys(given)))
                 spool = redirect(replace(left.spool, exclude=patterns), uri)
-                if known is not None:
+                # Where another machine has continued the run the files are older than the store's
+                # until they are restored: until then they stay those of their attempt.
+                if known is not None and left.attempt >= known.attempt - 1:
                     write_known(spool, known)
                 return Adopted(spool, lock, left.attempt)
         except SpoolTakenError:
@@ -127,10 +150,15 @@ def publish_late(
         return
     late = left.attempt if left.attempt < newest else 0
     try:
+        spool.catch_up()
+        found = spool.backlog()
+        if not found.files and not found.refused:  # no store is waited for
+            remove_published(spool)
+            return
         rest = publish_now(spool, credentials(newest), timeout=_PUBLISH_TIMEOUT, late_attempt=late)
     except SpoolTakenError:
         return
-    except TbhubError as error:
+    except (TbhubError, OSError) as error:
         report(
             f"what attempt {left.attempt} has left in {spool.directory} waits for `tbhub sync`"
             f": {error}"

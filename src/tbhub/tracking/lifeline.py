@@ -5,7 +5,7 @@ publishes the files. Training waits for neither: when no hub has answered in a f
 goes on without one, its files wait in the spool, and the thread tries again. The directory that is
 written to is settled at the beginning and never changes.
 
-Rank 0 of a distributed job speaks for all when the run ends.
+The process with the lowest rank of a distributed job speaks for all when the run ends.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from tbhub.api.models import Finish, Heartbeat, NewRun, RunChange, RunEnding, StartedRun
+from tbhub.api.models import Finish, Heartbeat, NewRun, Run, RunChange, RunEnding, StartedRun
 from tbhub.api.problems import (
     BadRequest,
     Conflict,
@@ -46,11 +47,13 @@ from tbhub.storage.store import Patience
 from tbhub.tracking import environment
 from tbhub.tracking.details import git_diff
 from tbhub.tracking.hparams import HParam
+from tbhub.tracking.joined_run import read_hparams
 from tbhub.tracking.leftovers import (
     Adopted,
     Leftover,
     adopt,
     is_adoptable,
+    keep_for_restore,
     leftover_without_hub,
     leftovers_of,
     publish_late,
@@ -71,6 +74,7 @@ from tbhub.tracking.waiting import within
 
 PATIENCE = 5.0  # seconds a training waits for its hub at the beginning
 _BEAT = 15.0  # seconds between two signs of life
+_LASTING = 20.0  # seconds without anything published after which a problem is told
 _TIMEOUT = 10.0  # seconds of a call
 _LOOK = 5.0  # seconds for the agent to end
 _PROGRESS_INTERVAL = 1.0  # seconds between two looks at what is left
@@ -150,6 +154,8 @@ class Lifeline:
         self._wake = threading.Event()
         self._ended = False
         self._is_over = False
+        self._troubles_told: set[str] = set()
+        self._collected: dict[str, HParam] = {}
         self._fenced = threading.Event()
         self._refusal: TbhubError | None = None
         self._unsaid: dict[str, HParam] = {}
@@ -261,6 +267,9 @@ class Lifeline:
     def _restore(
         self, started: StartedRun, spool: Spool, progress: Callable[[Progress], None]
     ) -> None:
+        if self._adopted is None:
+            assert self._hub is not None
+            keep_for_restore(spool, Known.of(started, self._hub.connection.url))
         credentials = self._credentials(started.attempt)
         store, prefix = open_store(spool.uri, credentials, patience=_RESTORING)
         written_by = self._adopted.attempt if self._adopted is not None else started.attempt
@@ -312,7 +321,8 @@ class Lifeline:
             if self.started is None:
                 self._new.hparams = {**self._new.hparams, **hparams}
                 if self._spool is not None:
-                    write_owed(self._spool, self._owed(None))
+                    with suppress(OSError):  # a full disk does not end a training
+                        write_owed(self._spool, self._owed(None))
             else:
                 self._unsaid.update(hparams)
                 self._wake.set()
@@ -327,6 +337,7 @@ class Lifeline:
         """
         if self._process != os.getpid() or self._is_over:
             return ""
+        self._collect_hparams()
         self._ended = True
         self._wake.set()
         if self._thread is not None:
@@ -336,29 +347,47 @@ class Lifeline:
         if self._fenced.is_set():
             self._let_go(False)
             return ""
-        ended: dict[str, object] | None = None
-        if self._rank == 0:
-            ended = {"status": status, "exit_code": exit_code}
-        with self._lock:
+        # Of the processes of a run the one with the lowest rank says how it has ended.
+        ended: dict[str, object] = {"status": status, "exit_code": exit_code, "rank": self._rank}
+        with self._lock, suppress(OSError):  # a full disk: the hub is told all the same
             if self._spool is not None:
                 write_owed(self._spool, self._owed(ended))
         left = self._drain() if waits else self._backlog()
-        is_told = ended is None or self._tell_end(status, exit_code)
+        is_told = self._tell_end(ended)
+        if self._spool is not None and not is_told:
+            with suppress(OSError):  # there may be room by now
+                write_owed(self._spool, self._owed(ended))
         if self._fenced.is_set():
             self._let_go(False)
             return ""
         if self._spool is None and not is_told:
             self._keep_end(self._owed(ended))
         elif self._spool is not None and is_told:
-            write_owed(self._spool, self._owed(None))  # the files may come later: by the agent
+            with suppress(OSError):  # it is only told again
+                write_owed(self._spool, self._owed(None))  # the files may come later: by the agent
         self._let_go(is_told and not left.files)
         return self._what_is_left(left, is_told)
 
     # ------------------------------------------------------------------ the hub
 
+    def _collect_hparams(self) -> None:
+        """Tell the hub of hyperparameters that a program inside of `tbhub run` has left."""
+        found = read_hparams(self._spool) if self._spool is not None else {}
+        if found != self._collected:
+            known, self._collected = self._collected, found
+            self.tell_hparams(
+                {
+                    name: value
+                    for name, value in found.items()
+                    if name not in known or known[name] != value
+                }
+            )
+
     def _live(self) -> None:
         while True:
             last = self._ended
+            if not last:
+                self._collect_hparams()
             try:
                 if self.started is None:
                     self._tell_run()
@@ -389,6 +418,8 @@ class Lifeline:
                     self._refuse(error)
                     self._answered.set()
                     return
+            except OSError as error:  # no room in the spool
+                self.trouble = str(error)
             self._answered.set()
             if last:
                 return
@@ -396,6 +427,20 @@ class Lifeline:
             self._wake.clear()
             if self._publishing is not None:
                 self._publishing.revive()
+                self._warn_of_publishing()
+
+    def _warn_of_publishing(self) -> None:
+        """Say, once for each reason, that nothing is published; a training may last for days."""
+        problem = self._spool.lasting_problem(_LASTING) if self._spool is not None else ""
+        if self._spool is None or not problem or problem in self._troubles_told or self._ended:
+            return
+        left = self._spool.backlog()
+        if left.files:
+            self._troubles_told.add(problem)
+            _warn(
+                f"{left} not published yet: {problem.rstrip('.')}. The run goes on and so does "
+                f"publishing; the files are in {self._spool.directory} meanwhile"
+            )
 
     def _must_wait(self) -> bool:
         """Whether a run that is to be resumed still waits for its hub."""
@@ -439,12 +484,10 @@ class Lifeline:
                 self._unsaid = {**unsaid, **self._unsaid}
             raise
 
-    def _tell_end(self, status: RunEnding, exit_code: int | None) -> bool:
+    def _tell_end(self, ended: dict[str, object]) -> bool:
         if self.started is None or self._hub is None:
             return False
-        finish = calls.build(
-            Finish, attempt=self.started.attempt, status=status, exit_code=exit_code
-        )
+        finish = calls.build(Finish, attempt=self.started.attempt, **ended)
         try:
             self._hub.finish_run(self.started.run.id, finish)
         except Fenced as error:
@@ -738,6 +781,7 @@ def _restored(found: Restored, is_adopted: bool) -> list[str]:
         told.append(f"restored {files}, {found.bytes:,} bytes")
     told += [f"{each} was left out: not all of it had been published" for each in found.incomplete]
     told += [f"kept a file that a later attempt has replaced as {each}" for each in found.renamed]
+    told += [f"kept a file of another run as {each}; it is not published" for each in found.foreign]
     told += [f"{each} was not restored: something else is there" for each in found.kept]
     return told
 
@@ -748,9 +792,11 @@ def _below(rank: int, name: str) -> str:
 
 def _unused(new: NewRun, started: StartedRun) -> str:
     """What was given and a run that is gone on with does not take; the beginning of a sentence."""
-    if new.resume is None:
+    if new.resume is None and not (new.resume_or_start and started.attempt > 1):
         return ""
     run, given = started.run, []
+    if new.job is not None and str(new.job) not in _words_for_job(run):
+        given.append(f"the job {new.job}")
     if new.name not in (None, run.name):
         given.append(f"the name {new.name}")
     if new.experiment not in ("default", run.experiment):
@@ -758,6 +804,11 @@ def _unused(new: NewRun, started: StartedRun) -> str:
     if new.storage is not None and not f"{run.location}/".startswith(f"{new.storage.rstrip('/')}/"):
         given.append(f"the storage {new.storage}")
     return f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'}" if given else ""
+
+
+def _words_for_job(run: Run) -> tuple[str, ...]:
+    """Return what the job of a run is called."""
+    return ("",) if run.job is None else (str(run.job), f"job{run.job}", run.job_name or "")
 
 
 def _is_behind(directory: Path) -> bool:

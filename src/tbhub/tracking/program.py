@@ -17,13 +17,22 @@ class Program:
     def __init__(self) -> None:
         # Its number alone: an exception keeps everything alive that its frames have.
         self._earlier = id(getattr(sys, "last_value", None))
+        # Known now only: Python removes `__file__` before the functions of `atexit` are called.
+        self._is_script = hasattr(sys.modules.get("__main__"), "__file__")
 
     def ending(self) -> tuple[RunEnding, int | None]:
         """How it ends, and with which code if that is known; to be asked while Python ends."""
         error = getattr(sys, "last_value", None)
-        if error is None or id(error) == self._earlier:
+        if error is None or id(error) == self._earlier or self._is_at_prompt():
             return "finished", None
         return ("killed", None) if isinstance(error, KeyboardInterrupt) else ("failed", 1)
+
+    def _is_at_prompt(self) -> bool:
+        """Return whether statements are read from a prompt, which continues after an error.
+
+        A script that has opened a prompt to be debugged (`code.interact`) is still a script.
+        """
+        return bool(sys.flags.interactive) or (hasattr(sys, "ps1") and not self._is_script)
 
 
 def exit_code(given: object) -> int:

@@ -35,6 +35,7 @@ from tbhub.tracking import environment
 from tbhub.tracking.announce import announce_end, announce_start
 from tbhub.tracking.details import describe, hostname, own_command
 from tbhub.tracking.hparams import plain_hparams
+from tbhub.tracking.joined_run import JoinedRun
 from tbhub.tracking.lifeline import PATIENCE, Lifeline
 from tbhub.tracking.program import Program, exit_code
 from tbhub.tracking.requeue import job_identity, start_key
@@ -64,7 +65,7 @@ class Run:
         name: What it is called; ``run<number>`` without one.
         hparams: Hyperparameters, see `log_hparams`.
         workspace: The workspace of the experiment.
-        tags: Tags to find it by.
+        tags: Tags to find it by; a text is one tag.
         job: The number or name of a job it is a part of; ``"new"`` makes one.
         note: A note.
         storage: What its logs are kept below: ``s3://bucket/logs``, a path; without one
@@ -89,6 +90,9 @@ class Run:
         RestoreError: The files of the run cannot be restored.
 
     Without a hub, or when it is down, the run goes on: what it logs waits on this machine.
+
+    Inside `tbhub run` the run of that command is joined. A warning names the arguments that were
+    given and are not used.
     """
 
     def __init__(
@@ -98,7 +102,7 @@ class Run:
         *,
         hparams: Mapping[str, object] | None = None,
         workspace: str | None = None,
-        tags: Sequence[str] = (),
+        tags: str | Sequence[str] | None = (),
         job: int | str | None = None,
         note: str = "",
         storage: str | None = None,
@@ -116,7 +120,8 @@ class Run:
             raise ValueError("logdir and tensorboard_path are the same: give one of them")
         logdir = tensorboard_path if logdir is None else logdir
         self._rank = environment.rank()
-        self._joined = environment.joined()
+        self._joined: JoinedRun | None = None
+        self._experiment = experiment if resume is None else None
         self._lifeline: Lifeline | None = None
         self._hub = hub
         self._lock = threading.Lock()
@@ -125,10 +130,30 @@ class Run:
         self._is_over = False
         self._telling: threading.Thread | None = None
         self._process = os.getpid()
-        if self._joined is not None:
-            below = f"rank{self._rank}" if self._rank else ""
-            self._logdir = self._joined.logdir / below
-            self._name = name or self._joined.logdir.name
+        if (joined := environment.joined()) is not None:
+            self._joined = JoinedRun(joined, hub)
+            self._logdir = self._joined.logdir_of(self._rank)
+            unused = self._joined.unused(
+                experiment=None if experiment == "default" else experiment,
+                name=name,
+                workspace=workspace,
+                tags=_as_list(tags),
+                job=job,
+                note=note,
+                storage=_absolute(storage),
+                logdir=logdir,
+                resume=resume,
+                resume_or_start=resume_or_start,
+                exclude=exclude,
+                offline=offline,
+            )
+            if unused:
+                warnings.warn(
+                    f"tbhub.Run joins run {self.name} of `tbhub run`: {_enumerated(unused)} not "
+                    "used. hint: use the options of `tbhub run`",
+                    TbhubWarning,
+                    stacklevel=2,
+                )
         else:
             new = new_run(
                 experiment,
@@ -182,8 +207,18 @@ class Run:
     @property
     def name(self) -> str:
         """What it is called."""
+        if self._joined is not None:
+            return self._joined.name
         known = self._known
         return known.name if known else self._name
+
+    @property
+    def experiment(self) -> str | None:
+        """The experiment it belongs to; None if that is not known."""
+        if self._joined is not None:
+            return self._joined.experiment
+        known = self._known
+        return known.experiment if known else self._experiment
 
     @property
     def logdir(self) -> Path:
@@ -224,17 +259,13 @@ class Run:
         """
         directory = _directory(stage)
         writer = self.writer(stage)
-        step: Any
         if step_name is None:
-            step = self._next_step(directory, writer)
+            self._log_next_step(directory, writer, metrics)
         elif step_name in metrics:
-            step = metrics[step_name]
-            self._count_on_from(directory, step)
+            values = {name: value for name, value in metrics.items() if name != step_name}
+            self._log_step(directory, writer, values, metrics[step_name])
         else:
             raise ValueError(f"log_metrics: the step {step_name!r} is not among the metrics")
-        for name, value in metrics.items():
-            if name != step_name:
-                writer.add_scalar(name, value, step)
 
     def log_batch_metrics(
         self, metrics: Mapping[str, object], batch: int, group: str = "training"
@@ -246,10 +277,7 @@ class Run:
             batch: The step.
             group: What they belong to.
         """
-        writer = self.writer(group)
-        self._count_on_from(_directory(group), batch)
-        for name, value in metrics.items():
-            writer.add_scalar(name, value, batch)
+        self._log_step(_directory(group), self.writer(group), metrics, batch)
 
     def log_hparams(self, hparams: Mapping[str, object]) -> None:
         """Logs hyperparameters: to the catalog, and for TensorBoard's HParams.
@@ -264,8 +292,10 @@ class Run:
         self._session.start(plain)
         if self._lifeline is not None:
             self._lifeline.tell_hparams(plain)
-        elif self.id is not None:
-            self._telling = _tell_hparams(self._hub, self.id, plain)
+            return
+        is_left = self._joined is not None and self._joined.leave_hparams(plain)
+        if self.id is not None:
+            self._telling = _tell_hparams(self._hub, self.id, plain, is_left=is_left)
 
     def writer(self, stage: str | None = None) -> SummaryWriter:
         """The writer of a stage, for whatever TensorBoard can show.
@@ -364,6 +394,30 @@ class Run:
         """Whether this process prints the run's address: the first of a job, and no child of it."""
         return self._lifeline is not None and self._rank == 0 and self._process == os.getpid()
 
+    def _log_next_step(
+        self, directory: str, writer: SummaryWriter, metrics: Mapping[str, object]
+    ) -> None:
+        """Log metrics at the step after the last of a stage; count it if anything is logged."""
+        if not metrics:
+            return
+        step = self._next_step(directory, writer)
+        is_logged = False
+        try:
+            for name, value in metrics.items():
+                writer.add_scalar(name, value, step)
+                is_logged = True
+        finally:
+            if not is_logged:
+                self._release_step(directory, step)
+
+    def _log_step(
+        self, directory: str, writer: SummaryWriter, metrics: Mapping[str, object], step: Any
+    ) -> None:
+        """Log metrics at a step that was given; continue after it if anything is logged."""
+        for name, value in metrics.items():
+            writer.add_scalar(name, value, step)
+            self._count_on_from(directory, step)
+
     def _next_step(self, directory: str, writer: SummaryWriter) -> int:
         """Return the step after the last of a stage, and count it."""
         with self._lock:
@@ -373,6 +427,12 @@ class Run:
             step = self._counters[directory]
             self._counters[directory] += 1
         return step
+
+    def _release_step(self, directory: str, step: int) -> None:
+        """Undo the count of a step, unless another thread has counted a later one."""
+        with self._lock:
+            if self._counters[directory] == step + 1:
+                self._counters[directory] = step
 
     def _count_on_from(self, directory: str, step: object) -> None:
         """Continue counting after a step that was given, if the steps of the stage are counted."""
@@ -389,12 +449,12 @@ class Run:
         if self._lifeline is not None:
             return max(found, self._lifeline.counted_before(directory))
         assert self._joined is not None
-        attempt, below = self._joined.attempt or 1, self._logdir.relative_to(self._joined.logdir)
+        attempt, path = self._joined.attempt or 1, self._joined.path_of(self._logdir / directory)
         with suppress(HubUnreachable, Problem, ValueError):
             if attempt > 1 and self._joined.id is not None:
                 hub = self._hub or Hub(keep_alive=False)
                 known = hub.run(self._joined.id)
-                found = max(found, counted_before(hub, known, attempt, str(below / directory)))
+                found = max(found, counted_before(hub, known, attempt, path))
         return found
 
     def _at_exit(self) -> None:
@@ -409,7 +469,7 @@ def new_run(
     *,
     hparams: Mapping[str, object],
     workspace: str | None,
-    tags: Sequence[str],
+    tags: str | Sequence[str] | None,
     job: int | str | None,
     note: str,
     storage: str | None,
@@ -424,9 +484,7 @@ def new_run(
         BadRequest: Something of it cannot be, or nothing identifies the job that is to be resumed.
         BadName: Nothing can be stored there.
     """
-    storage = storage or os.environ.get(environment.STORAGE)
-    if storage and "://" not in storage:
-        storage = os.path.abspath(os.path.expanduser(storage))
+    storage = _absolute(storage or os.environ.get(environment.STORAGE))
     if storage:
         parse(storage)  # what is no place at all is not to be found out at the end
     called = (experiment, name, resume)
@@ -452,7 +510,7 @@ def new_run(
         job=job,
         storage=storage,
         hparams=plain_hparams(hparams),
-        tags=list(tags),
+        tags=_as_list(tags),
         note=note,
         command=command[:65536],
         machine=hostname()[:200],
@@ -463,6 +521,24 @@ def new_run(
         resume_or_start=resume_or_start,
         identity=identity,
     )
+
+
+def _absolute(storage: str | None) -> str | None:
+    """Return a storage as a URI or an absolute path."""
+    if storage and "://" not in storage:
+        return os.path.abspath(os.path.expanduser(storage))
+    return storage
+
+
+def _as_list(tags: str | Sequence[str] | None) -> list[str]:
+    """Return tags as a list; a text is one tag."""
+    return [tags] if isinstance(tags, str) else list(tags or ())
+
+
+def _enumerated(names: Sequence[str]) -> str:
+    """Return names as the subject of a sentence, with its verb."""
+    *others, last = names
+    return f"{', '.join(others)} and {last} are" if others else f"{last} is"
 
 
 def _report(text: str) -> None:
@@ -484,14 +560,22 @@ def _directory(stage: str | None) -> str:
     return _STAGES.get(stage) or str(stage)
 
 
-def _tell_hparams(hub: Hub | None, run: int, hparams: dict[str, Any]) -> threading.Thread:
-    """Has the hub know hyperparameters of a run that another process looks after; if it answers."""
+def _tell_hparams(
+    hub: Hub | None, run: int, hparams: dict[str, Any], *, is_left: bool
+) -> threading.Thread:
+    """Has the hub know hyperparameters of a run that another process looks after; if it answers.
+
+    Args:
+        is_left: They are left for that process, too: without an answer nothing is lost.
+    """
 
     def tell() -> None:
         try:
             change = calls.build(RunChange, hparams=hparams)
             (hub or Hub(keep_alive=False)).change_run(run, change)
         except (HubUnreachable, Problem, ValueError) as error:
+            if is_left:
+                return
             warnings.warn(
                 f"the hub has not been told of hyperparameters: {error}", TbhubWarning, stacklevel=1
             )

@@ -2,13 +2,15 @@
 
 The command has a group of processes of its own, the terminal if there is one, and inherits what
 keeps its files followed: were this process killed, the agent would go on as long as the command
-does. What is sent to us is sent on: an interrupt and a hangup to the whole group, as a terminal
-does; anything else to the command alone, which knows best how to tell its children. A shell does
-not: when the command has ended after SIGTERM, what is left of its group gets it as well, and has a
-few seconds to end. Processes that a command leaves behind without a signal are left alone. What is
-ignored when we are started (`nohup`) stays so, for the command as well. Before there is a command,
-what would have ended it ends us. When it has ended they are for us: we no longer wait until all is
-published. Where a terminal stops the command (Ctrl-Z) its shell is to know, so we stop with it.
+does. Once the command has been started its exit code is ours, whatever we fail to write: that is
+reported in a sentence. What is sent to us is sent on: an interrupt and a hangup to the whole group,
+as a terminal does; anything else to the command alone, which knows best how to tell its children. A
+shell does not: when the command has ended after SIGTERM, what is left of its group gets it as well,
+and has a few seconds to end. Processes that a command leaves behind without a signal are left
+alone. What is ignored when we are started (`nohup`) stays so, for the command as well. Before there
+is a command, what would have ended it ends us. When it has ended they are for us: we no longer wait
+until all is published. Where a terminal stops the command (Ctrl-Z) its shell is to know, so we stop
+with it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from dataclasses import dataclass
 from types import FrameType
 
 from tbhub.api.models import RunEnding
-from tbhub.publisher.restorer import Progress, RestoreError
+from tbhub.errors import TbhubError
+from tbhub.publisher.restorer import Progress
+from tbhub.publisher.spool import SpoolError
 from tbhub.tracking.announce import is_quiet
 from tbhub.tracking.capture.capturing import Capturing
 from tbhub.tracking.capture.summary import adopted_line, has_event_files, missing_line
@@ -55,6 +59,7 @@ class Outcome:
         adopted: Which event files were adopted, in a sentence.
         missing: Which were not, in a sentence.
         running: Which processes of the command still run, in a sentence.
+        failed: What could not be written, and where the files are, in a sentence.
     """
 
     code: int
@@ -63,6 +68,19 @@ class Outcome:
     adopted: str = ""
     missing: str = ""
     running: str = ""
+    failed: str = ""
+
+
+class NotStartedError(TbhubError):
+    """The command cannot be started.
+
+    Attributes:
+        code: What a shell would exit with.
+    """
+
+    def __init__(self, command: str, error: OSError) -> None:
+        super().__init__(f"{command}: {error.strerror}")
+        self.code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
 
 
 def supervise(
@@ -86,10 +104,12 @@ def supervise(
 
     Raises:
         RestoreError: The files of the run cannot be restored; the attempt has failed.
-        OSError: The command cannot be started; the run has failed.
+        NotStartedError: The command cannot be started; the run has failed.
+        SpoolError: What it would log cannot be kept; the run has failed, without the command.
     """
     session = Session(lifeline.logdir)
     left_behind = _LeftBehind(lifeline)
+    failures = _Failures(lifeline)
     with _signals() as received:
         ended, adopted, left_out = -1, "", ""
         try:
@@ -107,29 +127,90 @@ def supervise(
                     received,
                     adopting,
                     left_behind,
+                    failures,
                 )
             finally:  # while it adopts, the spool is not removed
                 if adopting is not None:
-                    adopted, left_out = adopting.finish(is_good=ended == 0)
+                    with failures.collect("event files that were written elsewhere"):
+                        adopted, left_out = adopting.finish(is_good=ended == 0)
         except _TooEarly as early:
             ended = -early.number
-        except RestoreError:
-            lifeline.finish("failed", waits=False)
-            raise
-        except OSError as error:
-            session.end("failed")
-            missing = isinstance(error, FileNotFoundError)
-            lifeline.finish("failed", NOT_FOUND if missing else NOT_EXECUTABLE)
-            raise
+        except (NotStartedError, OSError) as error:
+            _fail(error, session, lifeline)
+            if isinstance(error, TbhubError):
+                raise
+            raise _not_kept(error, lifeline) from error
         status = _status(ended, received.seen)
-        session.end(status)
+        with failures.collect("how the session of hyperparameters has ended"):
+            session.end(status)
         code = 128 - ended if ended < 0 else ended
+        left = ""
+        with failures.collect("how the run has ended"):
+            try:
+                with received.interrupting():
+                    left = lifeline.finish(status, code, waits=not received.is_late)
+            except KeyboardInterrupt:
+                left = lifeline.finish(status, code, waits=False)
+    return Outcome(
+        code, left, status, adopted, left_out, left_behind.sentence(), failures.sentence()
+    )
+
+
+def _fail(error: Exception, session: Session, lifeline: Lifeline) -> None:
+    """Record that the run has failed before its command has begun; the error is raised anyway."""
+    code = error.code if isinstance(error, NotStartedError) else None
+    with suppress(OSError):
+        session.end("failed")
+    with suppress(OSError):
+        lifeline.finish("failed", code, waits=code is not None)
+
+
+def _not_kept(error: OSError, lifeline: Lifeline) -> SpoolError:
+    reason = error.strerror or str(error)
+    where = f": {error.filename}" if error.filename else ""
+    return SpoolError(
+        f"the command was not started: {reason}{where}; what it logs is kept in "
+        f"{lifeline.logdir}. hint: make room there, or set TBHUB_SPOOL_DIR to another directory"
+    )
+
+
+class _Failures:
+    """What could not be written since the command was started.
+
+    Args:
+        lifeline: Of the run, whose files stay where they are.
+    """
+
+    def __init__(self, lifeline: Lifeline) -> None:
+        self._logdir = lifeline.logdir
+        self._has_spool = lifeline.adoption_record is not None
+        self._found: dict[str, list[str]] = {}  # by reason
+
+    @contextmanager
+    def collect(self, what: str) -> Iterator[None]:
+        """Record an error instead of raising it.
+
+        Args:
+            what: What could not be written then.
+        """
         try:
-            with received.interrupting():
-                left = lifeline.finish(status, code, waits=not received.is_late)
-        except KeyboardInterrupt:
-            left = lifeline.finish(status, code, waits=False)
-    return Outcome(code, left, status, adopted, left_out, left_behind.sentence())
+            yield
+        except Exception as error:  # the command has run: its exit code is what counts
+            self.add(what, error)
+
+    def add(self, what: str, error: Exception) -> None:
+        """Record that something could not be written."""
+        number = error.errno if isinstance(error, OSError) else None
+        reason = os.strerror(number) if number else f"{error!r:.300}"
+        self._found.setdefault(reason, []).append(what)
+
+    def sentence(self) -> str:
+        """Return what could not be written, why, and where the files are; empty if nothing."""
+        if not self._found:
+            return ""
+        found = "; ".join(f"{', '.join(what)} ({why})" for why, what in self._found.items())
+        hint = " hint: make room there, then run `tbhub sync`" if self._has_spool else ""
+        return f"could not be written: {found}. The files of the run are in {self._logdir}.{hint}"
 
 
 class _Adopting:
@@ -168,8 +249,14 @@ def _run(
     received: _Received,
     adopting: _Adopting | None,
     left_behind: _LeftBehind,
+    failures: _Failures,
 ) -> int:
-    """The command's code; the number of the signal that has ended it, below zero."""
+    """Return the command's code; the number of the signal that has ended it, below zero.
+
+    Raises:
+        NotStartedError: The command cannot be started.
+        OSError: Something else cannot be written, before the command is started.
+    """
     with received.ending_us():
         log = _log_name(lifeline)
     console = Console(lifeline.logdir / log, console_limit)
@@ -185,14 +272,17 @@ def _run(
     )
     if adopting is not None:
         environ |= adopting.variables(environ)
-    process = subprocess.Popen(
-        with_logdir(command, lifeline.logdir),
-        stdout=console.stdout,
-        stderr=console.stderr,
-        process_group=0,
-        pass_fds=(*lifeline.descriptors, *(adopting.descriptors if adopting else ())),
-        env=environ,
-    )
+    try:
+        process = subprocess.Popen(
+            with_logdir(command, lifeline.logdir),
+            stdout=console.stdout,
+            stderr=console.stderr,
+            process_group=0,
+            pass_fds=(*lifeline.descriptors, *(adopting.descriptors if adopting else ())),
+            env=environ,
+        )
+    except OSError as error:
+        raise NotStartedError(command[0], error) from error
     received.give_to(process)
     if adopting is not None:
         adopting.add_command(process.pid)
@@ -200,16 +290,20 @@ def _run(
     console.start()
     metrics = None
     if system_metrics:
-        metrics = SystemMetrics(lifeline.logdir, process.pid, lifeline.counted_before(_SYSTEM))
+        with failures.collect("system metrics"):
+            metrics = SystemMetrics(lifeline.logdir, process.pid, lifeline.counted_before(_SYSTEM))
     ended_by = terminal.wait(process)
     is_signalled = received.end_group(process, ended_by)
     terminal.take()
     if metrics is not None:
-        metrics.close()
+        with failures.collect("system metrics"):
+            metrics.close()
     # The command's exit status is collected last: until then its group cannot be another one.
     left_behind.wait_for_group(process.pid, _GROUP_TIMEOUT if is_signalled else 0.0)
     code = process.wait()
     console.finish()
+    if console.error is not None:
+        failures.add("what the command has printed", console.error)
     return code
 
 
@@ -430,8 +524,9 @@ class _Terminal:
 
     def take(self) -> None:
         """Back from the command; in the background the shell has it, and keeps it."""
-        if self._is_ours and os.tcgetpgrp(0) == self._given_to:
-            self._set(os.getpgrp())
+        with suppress(OSError):  # the terminal has been closed
+            if self._is_ours and os.tcgetpgrp(0) == self._given_to:
+                self._set(os.getpgrp())
 
     @staticmethod
     def _set(group: int) -> None:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from tbhub.publisher.spool import Spool, find_spool, spool_root
 from tbhub.tracking.details import hostname
-from tbhub.tracking.environment import ATTEMPT, RUN_ID, URL, world_size
+from tbhub.tracking.environment import ATTEMPT, RUN_ID, URL, rank, world_size
 from tbhub.tracking.owed import read_known
 from tbhub.tracking.process_table import start_time
 
@@ -55,6 +55,7 @@ def this_worker(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
         "started": start_time(pid),
         "spool": str(spool_root()),
         "processes": world_size(environ),
+        "rank": rank(environ),
     }
     if job := environ.get("SLURM_JOB_ID"):
         record["slurm"] = {
