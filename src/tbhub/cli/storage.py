@@ -127,7 +127,10 @@ def add(
         try:
             made = hub.add_connection(new)
         except Unreadable as error:
-            raise Unreadable(f"{error}. hint: `--no-test` adds it all the same") from None
+            end = "" if error.message.endswith((".", "?")) else "."
+            raise Unreadable(
+                f"{error.message}{end} hint: `--no-test` adds it all the same"
+            ) from None
         added = plain(made.name)
         print(f"added {added} for {plain(made.uri)}; `tbhub storage test {added}`")
         _print_same_prefix(made, hub.connections())
