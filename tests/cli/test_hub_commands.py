@@ -1280,4 +1280,7 @@ def test_a_team(tmp_path: Path) -> None:
         assert up.done("logout", **her).startswith("logged out of")
         assert up.failed(5, "list", **her).startswith("tbhub: no hub is known")
         up.done("users", "delete", "maria", "--yes")
+        admin = board(up, theirs)["owner"]
+        assert "only admin" in up.failed(2, "users", "delete", admin, "--yes")
+        assert board(up, theirs)["state"] == "RUNNING"
         assert [each["id"] for each in up.json("list", "--all")] == [theirs]

@@ -226,10 +226,11 @@ class Hub:
         return await asyncio.to_thread(work, *arguments, **named)
 
     async def delete_user(self, caller: Caller, name: str) -> None:
-        """Deletes a user; their boards end first."""
+        """Deletes a user; their boards end first, unless the user may not be deleted."""
 
         def their_boards() -> list[str]:
             with self.database.read() as connection:
+                users.require_deletable(connection, name)
                 user = users.get_user(connection, name)
                 chosen = select(boards.c.id).where(boards.c.owner_id == user.id)
                 return list(connection.scalars(chosen))

@@ -85,9 +85,13 @@ def change_user(connection: Connection, name: str, change: UserChange) -> User:
 
 def delete_user(connection: Connection, name: str) -> None:
     """Deletes a user with their tokens and boards; runs stay."""
-    row = _row(connection, name)
-    _require_another_admin(connection, row)
-    connection.execute(users.delete().where(users.c.id == row.id))
+    require_deletable(connection, name)
+    connection.execute(users.delete().where(users.c.name == name))
+
+
+def require_deletable(connection: Connection, name: str) -> None:
+    """Raise `Conflict` if a user is the only admin, `NotFound` if there is no such user."""
+    _require_another_admin(connection, _row(connection, name))
 
 
 def ensure_first_user(connection: Connection) -> User:
