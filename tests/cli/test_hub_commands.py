@@ -733,6 +733,10 @@ def test_logs(up: Up) -> None:
     assert up.done("logs", id_, "--tail", "1").splitlines() == lines[-1:]
     assert up.done("logs", id_, "--since", "1h").splitlines() == lines
     assert up.done("logs", id_, "--since", "2100-01-01") == ""
+    assert up.done("logs", id_, "--timestamp-before", "2100-01-01").splitlines() == lines
+    assert up.done("logs", id_, "--timestamp-before", "1h") == ""
+    assert up.done("logs", id_, "--level", "info", "--tail", "1").splitlines() == lines[-1:]
+    assert up.done("logs", id_, "--level", "error") == ""
     objects = [json.loads(line) for line in up.done("logs", id_, "--json").splitlines()]
     assert [each["id"] for each in objects] == sorted(each["id"] for each in objects)
     assert objects[0].keys() == {"id", "time", "level", "text"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,6 +13,8 @@ from tbhub.cli.text import moment, plain
 
 if TYPE_CHECKING:
     from tbhub.api.models import LogLine
+
+_LEVELS = ("info", "warning", "error")
 
 
 def logs(
@@ -35,6 +37,14 @@ def logs(
             help="Since `2026-11-16T10:00`, `10:00`, `2h` ago.",
         ),
     ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", "--timestamp-before", metavar="TIME", help="Until then."),
+    ] = None,
+    level: Annotated[
+        Literal["info", "warning", "error"],
+        typer.Option("--level", case_sensitive=False, help="Only lines of this level or above."),
+    ] = "info",
     as_json: Annotated[bool, typer.Option("--json", help="Print an object to a line.")] = False,
 ) -> None:
     """Print what has happened to a board: placed, started, idle, why it ended.
@@ -42,18 +52,33 @@ def logs(
     - `tbhub logs rarely-cute-otter`
     - `tbhub logs aab4 -f --tail 10`
     - `tbhub logs aab4 --since 2h --json`
+    - `tbhub logs aab4 --level warning`
     """
     if head is not None and (tail is not None or follow):
         raise ValueError("--head goes neither with --tail nor with -f")
-    time = moment(since) if since else None
+    if until is not None and follow:
+        raise ValueError("--until does not go with -f")
+    first = moment(since) if since else None
+    last = moment(until) if until else None
+    wanted = _LEVELS[_LEVELS.index(level) :]
     with connect() as hub:
         found = find(hub, board).id
         if follow:
-            for line in hub.follow_logs(found, tail=tail, since=time):
-                _print(line, as_json)
-        else:
-            for line in hub.logs(found, tail=tail, head=head, since=time).lines:
-                _print(line, as_json)
+            for line in hub.follow_logs(found, tail=tail, since=first):
+                if line.level in wanted:
+                    _print(line, as_json)
+            return
+        if level == "info" and last is None:
+            lines = hub.logs(found, tail=tail, head=head, since=first).lines
+        else:  # only lines that are printed count
+            lines = [
+                line
+                for line in hub.logs(found, since=first).lines
+                if line.level in wanted and (last is None or line.time <= last)
+            ]
+            lines = lines[:head] if tail is None else lines[max(0, len(lines) - tail) :]
+        for line in lines:
+            _print(line, as_json)
 
 
 def _print(line: LogLine, as_json: bool) -> None:
