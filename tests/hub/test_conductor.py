@@ -684,6 +684,10 @@ async def test_a_board_of_the_same_sources_is_used_again(sqlite: Database, tmp_p
         assert again.id == board.id
         await hub.until(board.id, State.RUNNING)
         assert await hub.names(board.id) == ["a", "b", "c"]
+        await hub.conductor.remove_runs(ADMIN, board.id, BoardRuns(runs="trial:1"))
+        whole = await hub.create(ADMIN, runs="exp:one", reuse=True)
+        assert whole.id != board.id  # which shows less by now
+        assert await hub.names(whole.id) == ["a", "b", "c"]
 
 
 @running

@@ -155,6 +155,17 @@ def asked_of(connection: Connection, board_id: str) -> Asked:
     return Asked.from_json(row.selector, row.asked["asked"])
 
 
+def unchanged(connection: Connection, ids: Sequence[str]) -> set[str]:
+    """Return which boards were asked for nothing more and nothing less since they were made."""
+    found = set()
+    for chunk in chunks(ids):
+        chosen = select(boards.c.id, boards.c.selector, boards.c.asked)
+        for row in connection.execute(chosen.where(boards.c.id.in_(chunk))):
+            if not Asked.from_json(row.selector, row.asked["asked"]).is_changed:
+                found.add(row.id)
+    return found
+
+
 def set_shown(connection: Connection, board_id: str, asked: Asked, shown: Shown) -> None:
     """Makes a board show this."""
     there = set(run_ids(connection, board_id))

@@ -280,7 +280,9 @@ class Conductor:
                 mine = [each for each in mine if each.key == new.key]
             else:
                 key = asked.key(new.options, new.follow)
-                mine = [each for each in mine if each.sources_key == key]
+                alike = [each for each in mine if each.sources_key == key]
+                kept = await self._unchanged(alike)
+                mine = [each for each in alike if each.id in kept]
             there = max(mine, key=lambda each: (each.is_live, each.created), default=None)
             if there is None:
                 return await self._create(caller, new, asked)
@@ -288,6 +290,11 @@ class Conductor:
                 await self._followed.refresh(there)
             await self._start(there)
             return there
+
+    async def _unchanged(self, entries: Sequence[Entry]) -> set[str]:
+        """Return which boards still show what they were made with."""
+        ids = [each.id for each in entries]
+        return await self._keeper.read(lambda connection: store.unchanged(connection, ids))
 
     async def _create(self, caller: Caller, new: NewBoard, asked: Asked) -> Entry:
         for _ in range(_TRIES):

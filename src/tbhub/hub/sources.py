@@ -77,8 +77,13 @@ class Asked:
         gone = {str(Location(uri)) for uri in self.removed_uris}
         return [word for word in dict.fromkeys(found) if word and word not in gone]
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether something was added or taken out since the board was made."""
+        return bool(self.added or self.added_uris or self.removed or self.removed_uris)
+
     def key(self, options: BoardOptions, follow: bool) -> str:
-        """Alike for boards that would show the same."""
+        """Alike for boards that would show the same, as they were made."""
         fields = [
             self.selector,
             sorted(set(self.experiments)),
