@@ -294,7 +294,10 @@ class Conductor:
     async def _unchanged(self, entries: Sequence[Entry]) -> set[str]:
         """Return which boards still show what they were made with."""
         ids = [each.id for each in entries]
-        return await self._keeper.read(lambda connection: store.unchanged(connection, ids))
+        found: set[str] = await self._keeper.read(
+            lambda connection: store.unchanged(connection, ids)
+        )
+        return found
 
     async def _create(self, caller: Caller, new: NewBoard, asked: Asked) -> Entry:
         for _ in range(_TRIES):
