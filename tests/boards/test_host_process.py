@@ -264,3 +264,20 @@ def test_by_hand_it_says_who_starts_it() -> None:
 )
 def test_addresses_stand_in_urls_as_they_must(address: str, expected: str) -> None:
     assert in_url(address, 777) == expected
+
+
+def test_requests_of_libraries_are_not_logged() -> None:
+    """The last lines of the log are shown to the users of all boards of a host."""
+    code = """
+import logging
+from tbhub.boards.host_process import start_logging
+start_logging()
+logging.getLogger("httpx2").info("GET /api/v1/runs/28/files/secret")
+logging.getLogger("httpx2").warning("a warning")
+logging.getLogger("tbhub.host").info("of our own")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert [line.split(" ", 3)[-1] for line in done.stderr.splitlines()] == [
+        "a warning",
+        "of our own",
+    ]

@@ -100,11 +100,20 @@ class Config:
         )
 
 
+def start_logging() -> None:
+    """Log to standard error, whose last lines are shown to the users of all boards here.
+
+    Of libraries only warnings: the requests that they log name files of other boards.
+    """
+    logging.basicConfig(
+        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    logging.getLogger("tbhub").setLevel(logging.INFO)
+
+
 def main() -> None:
     """Serves until told to end, or until no hub has been heard of for long."""
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    start_logging()
     try:
         config = Config.take(os.environ)
     except KeyError as error:
