@@ -256,7 +256,8 @@ def test_large_file_rewritten_while_it_is_uploaded(directory: Path, tmp_path: Pa
     file.write_bytes(b"x" * (5 << 20))
     publishing = publisher(directory, Watching(tmp_path / "place"))
     assert publishing.close(60) == Backlog()
-    assert seen == [set(), set(), set(), {2}]
+    assert len(seen) >= 4
+    assert seen == [*[set()] * (len(seen) - 1), {2}]  # never a part, nor parts of two versions
 
 
 def test_metrics_pass_a_large_file(directory: Path, tmp_path: Path) -> None:
