@@ -94,6 +94,32 @@ def test_an_excluded_file_that_is_renamed_is_not_published(
     assert f"excluded by {pattern!r}" in listed
 
 
+def test_a_directory_that_was_given_gets_what_another_machine_has_written_since(
+    hub: HubProcess, use_machine: Callable[[str], None]
+) -> None:
+    """A, B, and A again, with all published each time; a copy of what B left alone is not kept."""
+    for machine, step in (("a", 1), ("b", 2), ("a", 3)):
+        use_machine(machine)
+        directory = Path(machine)
+        resumed = {"name": "mine"} if step == 1 else {"resume": "mine"}
+        with tbhub.Run(**resumed, logdir=directory) as run:
+            found = (directory / "last.pt").read_text() if step > 1 else "step 0"
+            assert found == f"step {step - 1}"
+            (directory / "last.pt").write_text(f"step {step}")
+            if step == 1:
+                (directory / "same.pt").write_text("never written again")
+                (directory / "train.txt").write_text("1")
+            run.log_metrics({"loss": 1 / step})
+        assert all_spools() == []
+    assert sorted(path.name for path in Path("a").glob("*.pt*")) == [
+        "last.pt",
+        "last.pt.attempt1",
+        "same.pt",
+    ]
+    assert Path("a/last.pt.attempt1").read_text() == "step 1"
+    assert (hub.home / "files/1/last.pt").read_text() == "step 3"
+
+
 def test_a_checkpoint_of_another_run_is_not_published(hub: HubProcess) -> None:
     for name in ("first", "second"):
         with tbhub.Run(name=name, tensorboard_path="shared"):

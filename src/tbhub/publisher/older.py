@@ -38,10 +38,12 @@ class Session(NamedTuple):
     Attributes:
         since: When it began.
         names: What the run is known by; several.
+        attempt: Which start of the run it was; None if no hub knew the run then.
     """
 
     since: float
     names: frozenset[str]
+    attempt: int | None = None
 
 
 def read_sessions(directory: Path) -> list[Session]:
@@ -55,13 +57,21 @@ def read_sessions(directory: Path) -> list[Session]:
     for line in lines:
         with suppress(ValueError, TypeError, KeyError):
             each = json.loads(line)
-            found.append(Session(float(each["since"]), frozenset(map(str, each["names"]))))
+            names = frozenset(map(str, each["names"]))
+            found.append(Session(float(each["since"]), names, each.get("attempt")))
     return sorted(found, key=lambda session: session.since)
 
 
-def begin_session(directory: Path, names: Collection[str]) -> None:
+def last_attempt(directory: Path, names: Collection[str]) -> int | None:
+    """Return which attempt of a run used a directory last; None if that is not known."""
+    of_run = [each for each in read_sessions(directory) if not each.names.isdisjoint(names)]
+    return of_run[-1].attempt if of_run else None
+
+
+def begin_session(directory: Path, names: Collection[str], attempt: int | None = None) -> None:
     """Record that a run uses a directory from now on."""
-    line = json.dumps({"since": time.time(), "names": sorted(names)}).encode() + b"\n"
+    session = {"since": time.time(), "names": sorted(names), "attempt": attempt}
+    line = json.dumps(session).encode() + b"\n"
     with suppress(OSError):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         record = os.open(directory / SESSIONS, flags, 0o644)

@@ -5,7 +5,8 @@ parts into a staging directory and renamed when it is whole; an interrupted rest
 the bytes it has. A restored file counts as published until it is changed.
 
 What is on this machine and has not been published is never replaced without being kept: where a
-later attempt has published a file of the same name, the local one is renamed. A link to a file is
+later attempt has published a file of the same name that does not contain all of it, the local one
+is renamed. A link to a file is
 published as that file, and treated as one here: the link itself is replaced or renamed, never what
 it leads to.
 """
@@ -185,6 +186,7 @@ class Restorer:
         self._manifest: Entries = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+        self._doubtful: dict[str, bool] = {}  # local files to replace: is the suffix to be kept?
         self._renamed: list[str] = []
         self._kept: list[str] = []
         self._foreign: list[str] = []
@@ -273,7 +275,7 @@ class Restorer:
         return not any(part.startswith(".tbhub-") for part in path.split("/"))
 
     def _is_missing(self, wanted: _Wanted) -> bool:
-        """Whether a file has to be fetched; keeps aside what would be replaced and is needed."""
+        """Return whether a file has to be fetched. Rename what is not the run's in its place."""
         file = self._directory / wanted.path
         if not self._is_inside(file.parent):
             self._kept.append(wanted.path)
@@ -302,14 +304,13 @@ class Restorer:
             return False
         if wanted.grows:
             if self._continues_elsewhere(wanted, file):
-                mark = attempt_mark(self._attempt)
-                self._renamed.append(self._set_aside(file, mark, keep_suffix=True))
+                self._doubtful[wanted.path] = True
                 return True
             return self._has_less(wanted, file, look.size)
         if self._is_newest:
             return False
         if self._state.whole.get(wanted.path) != look:
-            self._renamed.append(self._set_aside(file, attempt_mark(self._attempt)))
+            self._doubtful[wanted.path] = False
         return True
 
     def _has_less(self, wanted: _Wanted, file: Path, size: int) -> bool:
@@ -425,6 +426,9 @@ class Restorer:
                 return
             moment = _nanoseconds(wanted.modified)
             os.utime(staged, ns=(moment, moment))
+            if wanted.path in self._doubtful and not _starts_with(staged, file):
+                mark, keep_suffix = attempt_mark(self._attempt), self._doubtful[wanted.path]
+                self._renamed.append(self._set_aside(file, mark, keep_suffix=keep_suffix))
             staged.replace(file)
         except OSError as error:
             if isinstance(error, StoreError | RestoreError):
@@ -629,6 +633,15 @@ def _status_of(file: Path) -> os.stat_result | None:
         if error.errno == errno.ELOOP:
             return None
         raise
+
+
+def _starts_with(file: Path, beginning: Path) -> bool:
+    """Return whether a file starts with all bytes of another file."""
+    with file.open("rb") as whole, beginning.open("rb") as first:
+        while data := first.read(_PART):
+            if whole.read(len(data)) != data:
+                return False
+    return True
 
 
 def _free_name(file: Path, mark: str, *, keep_suffix: bool) -> Path:

@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from tbhub.api.models import Finish, Heartbeat, NewRun, Run, RunChange, RunEnding, StartedRun
@@ -34,7 +35,7 @@ from tbhub.client.hub import Hub
 from tbhub.errors import TbhubError, TbhubWarning
 from tbhub.publisher.agent import Publishing, start_agent
 from tbhub.publisher.exclusion import checked_patterns
-from tbhub.publisher.older import Older, begin_session, find_foreign, find_older
+from tbhub.publisher.older import Older, begin_session, find_foreign, find_older, last_attempt
 from tbhub.publisher.plan import latest_stamp
 from tbhub.publisher.publisher import Backlog
 from tbhub.publisher.restorer import Progress, Restored, RestoreError, Restorer
@@ -160,6 +161,7 @@ class Lifeline:
         self._refusal: TbhubError | None = None
         self._unsaid: dict[str, HParam] = {}
         self._spool: Spool | None = None
+        self._written_by: int | None = None  # the attempt that used the given directory last
         self._held: int | None = None
         self._publishing: Publishing | None = None
         self._thread: threading.Thread | None = None
@@ -267,12 +269,14 @@ class Lifeline:
     def _restore(
         self, started: StartedRun, spool: Spool, progress: Callable[[Progress], None]
     ) -> None:
+        written_by = self._adopted.attempt if self._adopted is not None else self._written_by
+        written_by = written_by or started.attempt
         if self._adopted is None:
             assert self._hub is not None
-            keep_for_restore(spool, Known.of(started, self._hub.connection.url))
+            known = Known.of(started, self._hub.connection.url)
+            keep_for_restore(spool, replace(known, attempt=written_by))
         credentials = self._credentials(started.attempt)
         store, prefix = open_store(spool.uri, credentials, patience=_RESTORING)
-        written_by = self._adopted.attempt if self._adopted is not None else started.attempt
         restorer = Restorer(
             store,
             f"{prefix}/rank{self._rank}" if self._rank else prefix,
@@ -644,7 +648,8 @@ class Lifeline:
         else:
             self.older = find_older(logdir)
         spool.leave_out(self.older)
-        begin_session(logdir, names)
+        self._written_by = last_attempt(logdir, names)
+        begin_session(logdir, names, self.started.attempt if self.started is not None else None)
 
     def _names(self) -> list[str]:
         """Return what this run is known by on this machine."""
