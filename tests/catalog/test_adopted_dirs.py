@@ -169,6 +169,50 @@ def test_directories_are_not_listed_when_the_experiment_of_their_runs_is_deleted
     assert found(watched) == []
 
 
+def test_a_shared_directory_is_not_listed_when_one_of_its_runs_is_deleted_until_it_is_added(
+    root: Path, database: Database, watch: Watch, start: Start
+) -> None:
+    log(root / "shared", 1.0)
+    watched = watch(root)
+    first = start(root / "shared")
+    assert found(watched) == []
+    log(root.parent / "elsewhere", 2.0, tag="more")
+    second = start(root.parent / "elsewhere")
+    assert found(watched) == []
+    shutil.copytree(root.parent / "elsewhere", root / "shared", dirs_exist_ok=True)
+    assert found(watched) == []
+    with database.begin() as connection:
+        delete_runs(connection, [first.id], files=True, dry_run=False)
+    watched.indexer.rescan()
+    (root / "shared" / "touched").touch()
+    assert found(watched) == []
+    with database.begin() as connection:
+        remember(connection, default_workspace(connection), str(root / "shared"))
+    (root / "shared" / "touched").unlink()
+    assert found(watched) == ["shared"]
+    assert sorted(watched.runs()["shared"].metrics) == ["loss", "more"]
+    assert second.location in {run.location for run in watched.runs().values()}
+
+
+def test_a_shared_directory_is_forgotten_when_its_runs_are_deleted_one_by_one(
+    root: Path, database: Database, watch: Watch, start: Start
+) -> None:
+    log(root / "shared", 1.0)
+    watched = watch(root)
+    first = start(root / "shared")
+    assert found(watched) == []
+    log(root.parent / "elsewhere", 2.0)
+    second = start(root.parent / "elsewhere")
+    assert found(watched) == []
+    shutil.copytree(root.parent / "elsewhere", root / "shared", dirs_exist_ok=True)
+    for run in (first, second):
+        with database.begin() as connection:
+            delete_runs(connection, [run.id], files=False, dry_run=False)
+        assert found(watched) == []
+    with database.read() as connection:
+        assert str(root / "shared") in connection.scalars(select(forgotten.c.location)).all()
+
+
 def test_a_dry_run_forgets_no_directory(
     root: Path, database: Database, watch: Watch, start: Start
 ) -> None:

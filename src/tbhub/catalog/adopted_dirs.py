@@ -6,7 +6,8 @@ a second time. An event file and its copy have the same name and the same first 
 event files have.
 
 A directory with a single other event file is listed. One whose event files all belong to runs that
-a user deletes is forgotten with them: it is listed again once a user adds it.
+a user deletes is forgotten with them: it is listed again once a user adds it. Of one that other
+runs share, the files of the deleted runs are recorded, so that they do not appear as a new run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, delete, select
 
 from tbhub.database.rows import chunks, insert_new
-from tbhub.database.tables import adopted_dirs, event_files, runs
+from tbhub.database.tables import adopted_dirs, deleted_files, event_files, runs
 from tbhub.events.begun import FIRST_BYTES, begun
 from tbhub.events.names import is_event_file
 from tbhub.series.growing_file import Readable
@@ -40,10 +41,17 @@ class EventFile(NamedTuple):
 
 
 class AdoptedDir(NamedTuple):
-    """A directory that is not listed as a run of a workspace."""
+    """A directory that is not listed as a run of a workspace.
+
+    Attributes:
+        files: The event files there that belong to the runs in question.
+        is_shared: Whether other runs have event files there, too.
+    """
 
     workspace_id: int
     location: str
+    files: frozenset[EventFile] = frozenset()
+    is_shared: bool = False
 
 
 class Suspect(NamedTuple):
@@ -105,23 +113,24 @@ def find_adopters(
 ) -> dict[str, set[int]]:
     """Return the started runs of a workspace that have the event files of directories.
 
-    Return a set of runs by directory; directories with an event file that no started run has are
-    left out.
+    Return a set of runs by directory; directories with an event file that no started run has, or
+    had when it was deleted, are left out.
     """
     if not directories or not _has_event_files(connection, workspace_id):
         return {}
     files = {directory: _files_in(directory) for directory in directories}
     wanted = {each for some in files.values() for each in some}
     owners = _owners(connection, workspace_id, wanted)
-    return {
-        directory: {run for each in some for run in owners[each]}
-        for directory, some in files.items()
-        if some and owners.keys() >= set(some)
-    }
+    deleted = _deleted_files(connection, workspace_id, directories)
+    adopters: dict[str, set[int]] = {}
+    for directory, some in files.items():
+        if all(each in owners or each in deleted.get(directory, ()) for each in some):
+            adopters[directory] = {run for each in some for run in owners.get(each, ())}
+    return {directory: found for directory, found in adopters.items() if found}
 
 
 def select_adopted_by(connection: Connection, ids: Sequence[int]) -> list[AdoptedDir]:
-    """Return the adopted directories whose event files all belong to the given runs."""
+    """Return the adopted directories that have event files of the given runs."""
     files: dict[int, set[EventFile]] = {}  # by workspace
     columns = (runs.c.workspace_id, event_files.c.name, event_files.c.begun)
     joined = select(*columns).join_from(event_files, runs, runs.c.id == event_files.c.run_id)
@@ -134,9 +143,29 @@ def select_adopted_by(connection: Connection, ids: Sequence[int]) -> list[Adopte
         mine = select(adopted_dirs.c.location).where(adopted_dirs.c.workspace_id == workspace_id)
         for location in connection.scalars(mine).all():
             # Names are compared first: there may be many directories, and few of these runs.
-            if _names_in(location) <= names and (some := _files_in(location)):
-                adopted += [AdoptedDir(workspace_id, location)] if owned.issuperset(some) else []
+            if names.isdisjoint(_names_in(location)):
+                continue
+            there = frozenset(_files_in(location))
+            gone = _deleted_files(connection, workspace_id, [location]).get(location, set())
+            if files_here := there & owned:
+                is_shared = not there <= owned | gone
+                adopted.append(AdoptedDir(workspace_id, location, files_here, is_shared))
     return adopted
+
+
+def write_deleted(connection: Connection, directories: Iterable[AdoptedDir]) -> None:
+    """Record the event files of deleted runs in directories that other runs share."""
+    rows = [
+        {
+            "workspace_id": directory.workspace_id,
+            "location": directory.location,
+            "name": each.name,
+            "begun": each.begun,
+        }
+        for directory in directories
+        for each in directory.files
+    ]
+    insert_new(connection, deleted_files, rows)
 
 
 def write_adopted(connection: Connection, workspace_id: int, directories: Iterable[str]) -> None:
@@ -150,6 +179,18 @@ def forget_adopted(connection: Connection, workspace_id: int, directories: Colle
     for some in chunks(sorted(directories)):
         mine = adopted_dirs.c.workspace_id == workspace_id, adopted_dirs.c.location.in_(some)
         connection.execute(delete(adopted_dirs).where(*mine))
+
+
+def _deleted_files(
+    connection: Connection, workspace_id: int, directories: Collection[str]
+) -> dict[str, set[EventFile]]:
+    """Return the event files of deleted runs that were left in directories, by directory."""
+    files: dict[str, set[EventFile]] = {}
+    for some in chunks(sorted(directories)):
+        mine = deleted_files.c.workspace_id == workspace_id, deleted_files.c.location.in_(some)
+        for row in connection.execute(select(deleted_files).where(*mine)):
+            files.setdefault(row.location, set()).add(EventFile(row.name, row.begun))
+    return files
 
 
 def _files_in(directory: str) -> list[EventFile]:

@@ -21,7 +21,7 @@ from itertools import islice
 from sqlalchemy import Connection, delete, select
 
 from tbhub.api.models import Deleted
-from tbhub.catalog.adopted_dirs import forget_adopted, select_adopted_by
+from tbhub.catalog.adopted_dirs import forget_adopted, select_adopted_by, write_deleted
 from tbhub.database.rows import chunks, insert_new
 from tbhub.database.tables import forgotten, logdirs, runs
 from tbhub.events.names import is_event_file
@@ -147,13 +147,16 @@ def delete_runs(
     folders = (RunFolder(row.location, row.path, row.attempt > 0 and not row.path) for row in rows)
     planned = plan(folders) if files else Plan()
     if not dry_run:
-        adopted = select_adopted_by(connection, [row.id for row in rows])
+        touched = select_adopted_by(connection, [row.id for row in rows])
+        adopted = [each for each in touched if not each.is_shared]
+        write_deleted(connection, [each for each in touched if each.is_shared])
         for chunk in chunks([row.id for row in rows]):
             connection.execute(delete(runs).where(runs.c.id.in_(chunk)))
         planned = remove(planned)
         left = [(row.workspace_id, row.location) for row in rows if _is_left(row.location)]
         spelled = _as_logdirs_spell(connection, left)
-        for some in chunks([*left, *spelled, *adopted]):
+        whole = [(each.workspace_id, each.location) for each in adopted]
+        for some in chunks([*left, *spelled, *whole]):
             insert_new(
                 connection,
                 forgotten,

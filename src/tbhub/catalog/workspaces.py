@@ -29,6 +29,7 @@ from tbhub.catalog.run_records import drop_empty_experiments, is_missed
 from tbhub.catalog.selection import is_uri
 from tbhub.database.rows import insert_new
 from tbhub.database.tables import (
+    deleted_files,
     experiments,
     forgotten,
     logdirs,
@@ -210,13 +211,12 @@ def add_logdir(connection: Connection, new: NewLogdir, visible: Visible) -> Logd
 def remember(connection: Connection, workspace_id: int, place: str) -> None:
     """Runs at or below a place that were deleted, but for their files, may be found again: somebody
     has asked for them."""
-    here = (
-        forgotten.c.location == place,
-        forgotten.c.location.startswith(place.rstrip("/") + "/", autoescape=True),
-    )
-    connection.execute(
-        delete(forgotten).where(forgotten.c.workspace_id == workspace_id, or_(*here))
-    )
+    for table in (forgotten, deleted_files):
+        here = (
+            table.c.location == place,
+            table.c.location.startswith(place.rstrip("/") + "/", autoescape=True),
+        )
+        connection.execute(delete(table).where(table.c.workspace_id == workspace_id, or_(*here)))
 
 
 def remove_logdir(connection: Connection, logdir_id: int, visible: Visible) -> None:

@@ -266,6 +266,17 @@ adopted_dirs = Table(
     sqlite_with_rowid=False,
 )
 
+# Event files of deleted runs in such directories, of which other runs have event files, too.
+deleted_files = Table(
+    "deleted_files",
+    metadata,
+    Column("workspace_id", _Id, ForeignKey("workspaces.id", ondelete="CASCADE"), primary_key=True),
+    Column("location", Text, primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("begun", Double, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
 # How the hub gets at what lies below a prefix.
 connections = Table(
     "connections",
