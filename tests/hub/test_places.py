@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -14,9 +15,11 @@ from sqlalchemy import insert, update
 from support.conducted import ADMIN, PATIENCE, Catalog, Conducted, log, running
 from tbhub.api.models import BoardRuns, State
 from tbhub.api.problems import NotFound
+from tbhub.catalog.adopted_dirs import identify, write_adopted, write_event_files
 from tbhub.database.engine import Database, open_database
 from tbhub.database.tables import hparams, logdirs, runs
 from tbhub.hub.places import name_places
+from tbhub.series.run_files import LocalFiles
 
 
 @pytest.fixture
@@ -102,6 +105,27 @@ async def test_a_place_shows_runs_that_the_catalog_does_not_know(
         catalog.run(log(tmp_path / "mix" / "known", 1), name="known")
         for each in (board, named):
             await hub.shows(each.id, ["0", "1", "2", "known", "later"])
+
+
+@running
+async def test_a_directory_that_a_shown_run_has_copied_is_shown_once(
+    database: Database, tmp_path: Path
+) -> None:
+    catalog = Catalog(database)
+    for name in ("a", "b"):
+        log(tmp_path / "logs" / name, 1)
+    shutil.copytree(tmp_path / "logs" / "a", tmp_path / "kept")
+    run = catalog.run(tmp_path / "kept", name="tracked")
+    file = identify(next(iter(LocalFiles(str(tmp_path / "kept")).open({}, {}).values())))
+    assert file is not None
+    with database.begin() as connection:
+        write_event_files(connection, run, [file])
+        write_adopted(connection, catalog.workspaces["default"], [str(tmp_path / "logs" / "a")])
+    async with Conducted(database, tmp_path) as hub:
+        both = await hub.create(ADMIN, runs=f"trial:{run}", uris=[str(tmp_path / "logs")])
+        await hub.shows(both.id, ["logs/b", "tracked"])
+        alone = await hub.create(ADMIN, uris=[str(tmp_path / "logs")])
+        await hub.shows(alone.id, ["a", "b"])
 
 
 @running

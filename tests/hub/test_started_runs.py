@@ -318,6 +318,16 @@ def test_a_directory_that_a_started_run_has_copied_is_added_once_the_run_is_dele
     assert add(hub, logs) == (3, 1)
 
 
+def test_a_run_that_is_added_alone_is_in_the_experiment_of_its_siblings(
+    hub: HubProcess, logs: Path
+) -> None:
+    for place in (logs / "version_0", logs):
+        add(hub, place)
+    found = hub.json("GET", "/api/v1/runs")["runs"]
+    assert len(found) == 3
+    assert {run["experiment"] for run in found} == {"logs"}
+
+
 def test_a_deleted_run_comes_back_from_a_watched_directory_only_if_added(
     hub: HubProcess, logs: Path
 ) -> None:

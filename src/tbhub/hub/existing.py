@@ -8,6 +8,7 @@ be a URI. It is the indexer that goes on: that looks again, and reads what the r
 from __future__ import annotations
 
 import os
+import posixpath
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -62,6 +63,8 @@ def register(hub: Hub, caller: Caller, logs: ExistingLogs) -> FoundRuns:
             if not logs.watch:
                 raise
             found = []  # the indexer looks through it, with nobody waiting
+    if logs.experiment is None and not logs.watch:
+        found = _filed(place, found)
     with hub.database.begin() as connection:
         remember(connection, workspace_id, place)
     logdir_id = None
@@ -105,6 +108,14 @@ def _list_directory(place: str, experiment: str | None) -> list[FoundRun]:
         raise BadRequest(
             f"{place} is large: {error} and more; name a directory of runs, or watch it"
         ) from None
+
+
+def _filed(place: str, found: list[FoundRun]) -> list[FoundRun]:
+    """File a run that was named itself under the directory above it, as beside its siblings."""
+    above = posixpath.basename(posixpath.dirname(place))
+    if above and [run.location for run in found] == [place]:
+        return [found[0]._replace(experiment=above)]
+    return found
 
 
 def _directories(paths: Iterable[str]) -> list[str]:

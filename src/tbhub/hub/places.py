@@ -5,7 +5,8 @@ hyperparameters and columns to the runs it knows there, and says which are left 
 
 - runs and logdirs of workspaces that the board's owner may not see,
 - archived runs, unless the place is the run itself,
-- runs that were taken out of the board, and runs that the board shows already.
+- runs that were taken out of the board, and runs that the board shows already,
+- watched directories whose event files all belong to runs that the board shows already.
 
 The entry nearest to a directory decides. A user without a right to the place itself (see
 `board_access`) is shown the known runs below it that they may see.
@@ -15,12 +16,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
 from tbhub.api.problems import NotFound
+from tbhub.catalog.adopted_dirs import find_adopters
 from tbhub.catalog.resolve import (
     known_spellings,
     location_above,
@@ -30,7 +32,7 @@ from tbhub.catalog.resolve import (
 )
 from tbhub.catalog.selection import Location, Selection
 from tbhub.database.rows import chunks
-from tbhub.database.tables import experiments, hparams, logdirs, runs, workspaces
+from tbhub.database.tables import adopted_dirs, experiments, hparams, logdirs, runs, workspaces
 from tbhub.hub.board_access import may_open
 from tbhub.hub.run_facts import run_columns, sendable, template_values
 
@@ -159,11 +161,32 @@ def known_runs(
     for run_id, entry in entries.items():
         if entry.keys() - {"alone"} or is_split:
             _put(found, spellings, rows[run_id].location, entry)
+    for path in _copied(connection, spellings, visible, there):
+        _put(found, spellings, path, {"alone": True, "hidden": True})
     for each in removed_uris:
         for path in known_spellings(connection, each):
             if path not in spellings:
                 _put(found, spellings, path, {"hidden": True})
     return found
+
+
+def _copied(
+    connection: Connection, spellings: Sequence[str], visible: Visible, shown: frozenset[int]
+) -> Iterator[str]:
+    """Yield the directories below a place that hold nothing but event files of shown runs."""
+    if not shown:
+        return
+    columns = (adopted_dirs.c.workspace_id, adopted_dirs.c.location)
+    below: dict[int, list[str]] = {}
+    for workspace, location in connection.execute(
+        select(*columns).where(_within(adopted_dirs.c.location, spellings))
+    ):
+        if visible is None or workspace in visible:
+            below.setdefault(workspace, []).append(location)
+    for workspace, directories in below.items():
+        for path, owners in find_adopters(connection, workspace, directories).items():
+            if owners <= shown:
+                yield path
 
 
 def name_places(uris: Sequence[str], taken: Collection[str]) -> list[str]:
