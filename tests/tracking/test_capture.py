@@ -235,6 +235,27 @@ def test_two_runs_in_one_directory_adopt_their_own(begin: Begin, elsewhere: Path
         assert steps_of(spool / "files") == {".": {name: [1, 2]}}
 
 
+def test_files_of_a_program_that_is_not_tracked_are_not_adopted(begin: Begin, place: Path) -> None:
+    """tensorboardX names no process, and the program has ended before anything looks at it."""
+    process = begin("--offline", *python(SLOW_X, "runs/mine", "mine"))
+    await_ready(process)
+    for directory in ("runs/other", str(place / "other")):
+        subprocess.run([sys.executable, "-c", TENSORBOARDX, directory], check=True)
+    said = finish(process)
+    assert kept() == {".": {"mine": [1, 2]}}
+    assert "adopted 1 event file from runs/mine" in said
+    assert "not adopted" in said
+    assert "runs/other/events.out.tfevents" in said
+    assert "hint: --logdir DIR" in said
+
+
+def test_a_file_of_a_process_that_was_not_seen_is_adopted_from_a_named_directory() -> None:
+    write = [sys.executable, "-I", "-c", TENSORBOARDX, "logs/a"]
+    done = offline("--logdir", "logs", "--", *write)
+    assert "adopted 1 event file from logs/a" in done.stderr
+    assert [list(each.values()) for each in kept().values()] == [[[0, 1, 2, 3, 4]]]
+
+
 def test_a_file_that_two_runs_write_to_is_reported_by_both(begin: Begin, elsewhere: Path) -> None:
     code = """
 import os, sys, time

@@ -1,9 +1,9 @@
 """Adopts the event files that a command writes: finds them, judges them, names and copies them.
 
-A file is adopted when a process of the command writes to it or has begun it. Where no process can
-be found (it has ended since, or opens the file only to append to it) a new file below the working
-directory is adopted as well, unless processes of another run are at work there. What was there
-before the start is of an earlier run and never adopted.
+A file is adopted when a process of the command writes to it or has begun it. A new file of which no
+process can be found (a program that is not Python wrote it and ended at once, or the program of
+another terminal did) is adopted only from a directory that the user has named, and reported
+otherwise. What was there before the start is of an earlier run and never adopted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 from tbhub.events.begun import FIRST_BYTES, begun
 from tbhub.events.names import is_event_file
 from tbhub.publisher.adopted import Adopted, Copies, open_source
-from tbhub.series.watch import is_remote
 from tbhub.tracking.capture.companions import companions_of
 from tbhub.tracking.capture.naming import Names, is_below
 from tbhub.tracking.capture.origins import (
@@ -44,6 +43,7 @@ _COMPANION_SECONDS = 5.0
 _GONE = "it was deleted before it could be copied"
 _SHARED = "process {process} of another run writes to it as well. hint: {hint}"
 OWN_DIRECTORY = "give each run a directory of its own"
+_UNSEEN = "no process of the command was seen to write it. hint: --logdir DIR adopts all of DIR"
 _EARLIER = "it was begun before the start, by an earlier run"
 
 
@@ -139,7 +139,6 @@ class Capturer:
         self._judged: dict[str, int] = {}  # inodes of files that are not looked at again
         self._aged: dict[str, NamedAfter] = {}  # files that were begun before the start
         self._missed: dict[str, str] = {}
-        self._remote: dict[str, bool] = {}
         self._reports = Reports(assignment.listener)
         self._reporters: set[int] = set()
         self._unseen: dict[str, None] = {}  # files that were reported and not found yet
@@ -320,7 +319,7 @@ class Capturer:
                 ready.append(candidate)
             elif verdict is Verdict.UNSURE:
                 if is_last:
-                    self._miss(candidate.path, "it may be of another run in the same directory")
+                    self._miss(candidate.path, _UNSEEN)
             elif verdict is Verdict.SHARED:
                 process = self._shared[candidate.path]
                 self._miss(candidate.path, _SHARED.format(process=process, hint=OWN_DIRECTORY))
@@ -356,15 +355,13 @@ class Capturer:
             candidate.holder = Holder.OTHER  # a copy, as a hub keeps it
         if candidate.holder is Holder.UNKNOWN and name.pid is not None and at is not None:
             candidate.holder = self._processes.holder(name.pid, at)
-        directory, is_named = os.path.dirname(path), bool(self._to.named)
         evidence = Evidence(
             begun=at,
             modified=status.st_mtime,
             holder=candidate.holder,
             is_shared=path in self._shared,
-            is_contested=not is_named and self._is_contested(directory),
-            is_from_elsewhere=not is_named and self._is_from_elsewhere(name, directory),
-            is_vague_place=not self._search.is_searched(directory),
+            is_named=bool(self._to.named),
+            is_vague_place=not self._search.is_searched(os.path.dirname(path)),
             is_settled=is_settled,
         )
         return judge(evidence, self._to.since)
@@ -391,13 +388,6 @@ class Capturer:
             for rival in self._processes.rival_directories
             if rival != os.sep
         )
-
-    def _is_from_elsewhere(self, name: NamedAfter, directory: str) -> bool:
-        if name.is_here is not False:
-            return False
-        if directory not in self._remote:
-            self._remote[directory] = is_remote(directory)
-        return self._remote[directory]
 
     def _miss_grown(self) -> None:
         """Report older files that were written to since the start, unless by another run."""

@@ -32,7 +32,7 @@ class Verdict(Enum):
     OLDER = "older"  # of an earlier run, and the command's processes write to it
     OTHERS = "others"  # of another run, or not written to since the start
     SHARED = "shared"  # the command's processes write to it, and those of another run
-    UNSURE = "unsure"  # it may be of another run
+    UNSURE = "unsure"  # no process of the command was seen to write to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,10 @@ class NamedAfter:
 
     Attributes:
         seconds: When it was begun; None if the name does not say.
-        is_here: Whether it names this machine; None if it names none.
-        pid: The process that has begun it, on that machine; None if the name does not say.
+        pid: The process of this machine that has begun it; None if the name does not say.
     """
 
     seconds: int | None = None
-    is_here: bool | None = None
     pid: int | None = None
 
 
@@ -56,12 +54,8 @@ def parse_name(path: str, host: str) -> NamedAfter:
     if found is None:
         return NamedAfter()
     seconds, rest = int(found["seconds"]), found["rest"]
-    if not rest:
-        return NamedAfter(seconds)
-    if rest != host and not rest.startswith(f"{host}."):
-        return NamedAfter(seconds, is_here=False)
-    pid = rest[len(host) + 1 :].partition(".")[0]
-    return NamedAfter(seconds, True, int(pid) if pid.isdecimal() else None)
+    pid = rest[len(host) + 1 :].partition(".")[0] if rest.startswith(f"{host}.") else ""
+    return NamedAfter(seconds, int(pid) if pid.isdecimal() else None)
 
 
 def is_surely_older(name: NamedAfter, since: float) -> bool:
@@ -78,9 +72,7 @@ class Evidence:
         modified: When it was last written to.
         holder: Whose it is, by processes.
         is_shared: Whether processes of another run were seen to write to it.
-        is_contested: Whether processes of other runs work in the same place.
-        is_from_elsewhere: Whether its name says that another machine has written it, on a file
-            system that other machines write to.
+        is_named: Whether the user has named the directory as the run's.
         is_vague_place: Whether all sorts of programs write there, as to ``/tmp``.
         is_settled: Whether it has been known for long enough to be judged without more evidence.
     """
@@ -89,8 +81,7 @@ class Evidence:
     modified: float
     holder: Holder
     is_shared: bool = False
-    is_contested: bool = False
-    is_from_elsewhere: bool = False
+    is_named: bool = False
     is_vague_place: bool = False
     is_settled: bool = True
 
@@ -107,10 +98,8 @@ def judge(evidence: Evidence, since: float) -> Verdict:
         return Verdict.OLDER if is_own and was_written else Verdict.OTHERS
     if is_own:
         return Verdict.SHARED if evidence.is_shared else Verdict.ADOPT
-    if evidence.is_vague_place:
-        return Verdict.WAIT if not evidence.is_settled else Verdict.OTHERS
     if not evidence.is_settled:
         return Verdict.WAIT
-    if evidence.is_contested or evidence.is_from_elsewhere:
-        return Verdict.UNSURE
-    return Verdict.ADOPT
+    if evidence.is_vague_place:
+        return Verdict.OTHERS
+    return Verdict.ADOPT if evidence.is_named else Verdict.UNSURE
