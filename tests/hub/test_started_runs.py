@@ -381,6 +381,28 @@ def test_a_job_is_known_by_the_name_of_its_run(hub: HubProcess) -> None:
     assert refused(hub, resume_or_start=True, name="mine", resume="mine")[0] == 422
 
 
+@pytest.mark.parametrize("job", [{"name": "baseline"}, {"identity": "baseline"}])
+def test_a_job_does_not_continue_the_run_of_another_user(
+    hub: HubProcess, job: dict[str, str]
+) -> None:
+    token = hub.create_user("bert")
+    hub.json("PUT", "/api/v1/workspaces/default/members/bert", json={"role": "member"})
+    run = start(hub, resume_or_start=True, key="k", **job)["run"]["id"]
+    assert say(hub, run, "finish", attempt=1, status="killed")[0] == 200
+    code, text = refused(hub, token, resume_or_start=True, key="l", **job)
+    assert (code, "belongs to" in text, f"--resume '#{run}'" in text) == (409, True, True)
+    assert start(hub, token, resume=f"#{run}")["attempt"] == 2
+
+
+def test_a_job_does_not_continue_a_run_of_another_experiment(hub: HubProcess) -> None:
+    run = start(hub, name="baseline", experiment="first")["run"]["id"]
+    assert say(hub, run, "finish", attempt=1, status="killed")[0] == 200
+    job = {"name": "baseline", "resume_or_start": True}
+    code, text = refused(hub, experiment="second", key="k", **job)
+    assert (code, "is in the experiment first, not in second" in text) == (409, True)
+    assert start(hub, key="l", **job)["attempt"] == 2
+
+
 def test_jobs_that_start_at_the_same_moment_become_one_run(hub: HubProcess) -> None:
     together = threading.Barrier(8)
 

@@ -229,7 +229,7 @@ def test_a_spool_without_room_cannot_be_used(full_spool: Spool) -> None:
 @pytest.mark.root
 def test_sigterm_ends_an_agent_that_waits_for_room(full_spool: Spool, tmp_path: Path) -> None:
     told = json.dumps({"spool": str(full_spool.path), "credentials": None})
-    agent = subprocess.Popen([sys.executable, "-m", "tbhub.publisher"], stdin=subprocess.PIPE)
+    agent = subprocess.Popen([sys.executable, "-m", "tbhub.publisher", "1"], stdin=subprocess.PIPE)
     try:
         assert agent.stdin is not None
         agent.stdin.write(told.encode() + b"\n")

@@ -52,6 +52,7 @@ def test_names_of_event_files(name: str, expected: NamedAfter) -> None:
         (Evidence(START + 1, START + 1, Holder.OWN, is_shared=True), Verdict.SHARED),
         (Evidence(START + 1, START + 1, Holder.UNKNOWN, is_vague_place=True), Verdict.OTHERS),
         (Evidence(START + 1, START + 1, Holder.OWN, is_vague_place=True), Verdict.ADOPT),
+        (Evidence(START + 1, START - 1, Holder.UNKNOWN, is_named=True), Verdict.OTHERS),
         (Evidence(START - 1, START - 1, Holder.UNKNOWN), Verdict.OTHERS),
         (Evidence(START - 1, START + 1, Holder.UNKNOWN), Verdict.OTHERS),
         (Evidence(START - 1, START + 1, Holder.OWN), Verdict.OLDER),

@@ -148,6 +148,18 @@ def test_exit_codes(hub: HubProcess, code: str, exit_code: int, status: str) -> 
     assert (known(hub)["status"], known(hub)["exit_code"]) == (status, exit_code)
 
 
+def test_a_sitecustomize_that_prints_does_no_harm(
+    hub: HubProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/sitecustomize.py").write_text("print('hello')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"), prepend=os.pathsep)
+    done = run("run", *python(LOG, 0, 9))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1].endswith(f"finished: {hub.url}/runs/1")
+    assert (known(hub)["status"], all_spools()) == ("finished", [])
+
+
 def test_a_command_that_is_none(hub: HubProcess) -> None:
     done = run("run", "--", "no-such-command")
     assert done.returncode == 127

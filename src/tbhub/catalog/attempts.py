@@ -24,7 +24,7 @@ from tbhub.catalog.runs import set_hparams
 from tbhub.catalog.selection import RunName, Selection
 from tbhub.catalog.selectors import parse
 from tbhub.database.rows import among, insert_new
-from tbhub.database.tables import jobs, run_details, run_tags, runs, users
+from tbhub.database.tables import experiments, jobs, run_details, run_tags, runs, users
 
 NEW_JOB = "new"
 # Keys that begin so come again, for something else: they mean a run for as long as it is running.
@@ -53,24 +53,30 @@ def _forget_key(connection: Connection, workspace_id: int, key: str) -> None:
         connection.execute(update(runs).where(*over).values({column: None}))
 
 
-def run_to_continue(connection: Connection, workspace_id: int, new: NewRun) -> int | None:
-    """Return the run that a restarted job continues; None if the job has to start one.
+def run_to_continue(
+    connection: Connection, workspace_id: int, user_id: int, new: NewRun
+) -> int | None:
+    """Return the run that a restarted job of a user continues; None if it has to start one.
 
     A name is looked up before an identity: the run may have been started without one.
 
     Raises:
         BadRequest: Neither a name nor an identity is given, or the name is that of a run which was
             found in a directory and never started, unless the run has begun without the hub.
-        Ambiguous: Several runs have the name, or a run that was started before had it.
+        Ambiguous: Several runs have the name, a run that was started before had it, or the run that
+            has it is another user's or in another experiment than the given one.
     """
     if new.name is None and new.identity is None:
         raise BadRequest("resume_or_start: give a name or an identity to find the run by")
     for column, value in ((runs.c.name, new.name), (runs.c.key, new.identity)):
         if value is None:
             continue
-        chosen = select(runs.c.id, runs.c.heartbeat, runs.c.location).where(
+        names = (users.c.name.label("owner"), experiments.c.name.label("experiment"))
+        columns = (runs.c.id, runs.c.heartbeat, runs.c.location, runs.c.owner_id)
+        chosen = select(*columns, *names).where(
             runs.c.workspace_id == workspace_id, column == value
         )
+        chosen = chosen.join_from(runs, experiments).outerjoin(users, users.c.id == runs.c.owner_id)
         found = connection.execute(chosen.order_by(runs.c.id).limit(11)).all()
         if len(found) > 1:
             raise Ambiguous(
@@ -86,10 +92,30 @@ def run_to_continue(connection: Connection, workspace_id: int, new: NewRun) -> i
                 f"directory: --resume '#{found[0].id}'."
             )
         if found:
+            _require_same_job(found[0], user_id, value, None if column is runs.c.key else new)
             return int(found[0].id)
     if new.name is not None and not new.late:
         _refuse_former_name(connection, workspace_id, new.name)
     return None
+
+
+def _require_same_job(run: Any, user_id: int, value: str, named: NewRun | None) -> None:
+    """Refuse a run that has the name or identity of a job and is of another job.
+
+    Args:
+        named: What is to be started, if the run was found by its name.
+    """
+    why = ""
+    if run.owner_id not in (None, user_id):
+        why = f"belongs to {run.owner}"
+    elif named is not None and named.experiment not in ("default", run.experiment):
+        why = f"is in the experiment {run.experiment}, not in {named.experiment}"
+    if why:
+        raise Ambiguous(
+            f"There is a run {value} already (#{run.id}), which {why}. hint: choose another name "
+            f"or key; to continue that run: --resume '#{run.id}'.",
+            matches=[run.id],
+        )
 
 
 def _refuse_former_name(connection: Connection, workspace_id: int, name: str) -> None:

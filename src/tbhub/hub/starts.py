@@ -107,7 +107,7 @@ def _existing(connection: Connection, caller: Caller, new: NewRun) -> int | None
     if not new.resume_or_start:
         return None
     workspace_id = workspace_id_of(connection, new.workspace, caller.visible)
-    return run_to_continue(connection, workspace_id, new)
+    return run_to_continue(connection, workspace_id, caller.user_id, new)
 
 
 def _place(

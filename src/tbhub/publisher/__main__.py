@@ -1,4 +1,4 @@
-"""The agent: ``python -m tbhub.publisher``, which publishes for a program and outlives it.
+"""The agent: ``python -m tbhub.publisher 5``, which publishes for a program and outlives it.
 
 It is told by lines of JSON on stdin:
 
@@ -8,10 +8,10 @@ It is told by lines of JSON on stdin:
     {"close": 2, "spool": "/path", "timeout": 60}        for the last time
     {"abandon": 3, "spool": "/path", "timeout": 0}       nothing more: it is left as it is
 
-and answers ``{"id": 1, "files": 0, "bytes": 0, "problem": "", "refused": []}``. When stdin ends it
-publishes what is left, until that makes no progress for an hour, says in the spool's log what it
-could not, and ends. After SIGTERM it has 25 seconds for that, and none where someone has to do
-something first: credentials are wrong, or the disk is full.
+and answers ``{"id": 1, "files": 0, "bytes": 0, "problem": "", "refused": []}`` to the descriptor
+that is its argument. When stdin ends it publishes what is left, until that makes no progress for an
+hour, says in the spool's log what it could not, and ends. After SIGTERM it has 25 seconds for that,
+and none where someone has to do something first: credentials are wrong, or the disk is full.
 """
 
 from __future__ import annotations
@@ -182,7 +182,8 @@ class Watched:
 class Agent:
     """All that one program publishes."""
 
-    def __init__(self) -> None:
+    def __init__(self, answers: int) -> None:
+        self._answers = answers  # a descriptor
         self._watched: dict[str, Watched] = {}
         self._ended = threading.Event()
         self._linger = _LINGER
@@ -262,18 +263,18 @@ class Agent:
             "refused": left.refused,
         }
         with self._writing, suppress(OSError):
-            os.write(1, json.dumps(answer).encode() + b"\n")
+            os.write(self._answers, json.dumps(answer).encode() + b"\n")
 
 
-def main() -> None:
-    """Runs the agent."""
+def main(answers: int) -> None:
+    """Run the agent, which answers to a descriptor."""
     os.nice(_NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    Agent().run()
+    Agent(answers).run()
     sys.stdout.flush()
     os._exit(0)  # a request that hangs is not waited for
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

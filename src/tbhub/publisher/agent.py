@@ -2,10 +2,11 @@
 
 One agent serves all that a process publishes, unless the variables that name credentials have been
 changed since it was started: then there is another. It is told by lines of JSON on its stdin,
-credentials among them, and answers on its stdout. When the pipe ends, because the program has ended
-in whatever way, the agent publishes what is left and ends as well: it is in a session of its own,
-so that what is sent to the program's group of processes does not reach it. Children that were
-forked hold the pipe, too, so that what they write is followed as long as they live.
+credentials among them, and answers by another pipe: a `sitecustomize` may print to its stdout. When
+its stdin ends, because the program has ended in whatever way, the agent publishes what is left and
+ends as well: it is in a session of its own, so that what is sent to the program's group of
+processes does not reach it. Children that were forked hold the pipe, too, so that what they write
+is followed as long as they live.
 
 An agent that was killed is replaced when something is asked of it, or when somebody looks after it.
 """
@@ -97,14 +98,15 @@ class _Agent:
         self._unread = b""
         # Bare descriptors: only the end of the process, after all it has to write, closes them.
         told, self._stdin = os.pipe()
-        self._stdout, said = os.pipe()
+        self._answers, said = os.pipe()
         try:
             # -P: a module of the program's directory must not take the place of one of ours.
             return subprocess.Popen(
-                [sys.executable, "-P", "-m", "tbhub.publisher"],
+                [sys.executable, "-P", "-m", "tbhub.publisher", str(said)],
                 stdin=told,
-                stdout=said,
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                pass_fds=(said,),
                 start_new_session=True,
             )
         finally:
@@ -144,7 +146,7 @@ class _Agent:
     def _send(self, *lines: dict[str, Any], again: bool = False) -> None:
         if again and self._process.poll() is not None:
             os.close(self._stdin)
-            os.close(self._stdout)
+            os.close(self._answers)
             self._process = self._spawn()
             given = self._given.items()
             lines = (*({"spool": str(path), "credentials": each} for path, each in given), *lines)
@@ -164,9 +166,9 @@ class _Agent:
                     return answer
                 continue
             ready, _, _ = select.select(
-                [self._stdout], [], [], max(0.0, deadline - time.monotonic())
+                [self._answers], [], [], max(0.0, deadline - time.monotonic())
             )
-            data = os.read(self._stdout, 65536) if ready else b""
+            data = os.read(self._answers, 65536) if ready else b""
             if not data:
                 if ready:
                     self._process.wait()

@@ -1,7 +1,8 @@
-"""The process that adopts event files for `tbhub run`: ``python -m tbhub.tracking.capture``.
+"""The process that adopts event files for `tbhub run`: ``python -m tbhub.tracking.capture 5``.
 
 It reads lines of JSON from stdin: first its assignment, then ``{"command": 123}`` when the command
-has been started, and ``{"end": true}`` when it has ended; then it writes its report and ends. The
+has been started, and ``{"end": true}`` when it has ended; then it writes its report to the
+descriptor that is its argument, and ends. The
 command has the other end of stdin as well: if `tbhub run` is killed, adopting continues as long as
 the command runs. The locks and pipes of the run's spool are inherited, so that the spool stays and
 is published until then.
@@ -13,6 +14,7 @@ import json
 import os
 import resource
 import signal
+import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -74,8 +76,12 @@ def _assignment() -> tuple[Assignment, bytes]:
     return Assignment(**json.loads(line)), unread
 
 
-def main() -> None:
-    """Adopt event files until the command has ended, and report."""
+def main(answers: int) -> None:
+    """Adopt event files until the command has ended, and report.
+
+    Args:
+        answers: The descriptor that the report is written to.
+    """
     os.nice(_NICE)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)  # it ends with the command
@@ -100,8 +106,8 @@ def main() -> None:
     delete(assignment.address)
     answer = json.dumps(asdict(report)).encode() + b"\n"
     while answer:
-        answer = answer[os.write(1, answer) :]
+        answer = answer[os.write(answers, answer) :]
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

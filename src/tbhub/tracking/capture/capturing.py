@@ -69,12 +69,12 @@ class Capturing:
         self._answers, said = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tbhub.tracking.capture"],
+                [sys.executable, "-P", "-m", "tbhub.tracking.capture", str(said)],
                 stdin=told,
-                stdout=said,
+                stdout=subprocess.DEVNULL,  # a `sitecustomize` may print
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
-                pass_fds=(*inherited, listener.fileno()),
+                pass_fds=(*inherited, listener.fileno(), said),
             )
         finally:
             listener.close()

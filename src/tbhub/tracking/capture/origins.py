@@ -98,6 +98,8 @@ def judge(evidence: Evidence, since: float) -> Verdict:
         return Verdict.OLDER if is_own and was_written else Verdict.OTHERS
     if is_own:
         return Verdict.SHARED if evidence.is_shared else Verdict.ADOPT
+    if evidence.modified < since - _CLOCK_SECONDS:  # by a clock that was ahead
+        return Verdict.OTHERS
     if not evidence.is_settled:
         return Verdict.WAIT
     if evidence.is_vague_place:
