@@ -160,6 +160,23 @@ def test_a_sitecustomize_that_prints_does_no_harm(
     assert (known(hub)["status"], all_spools()) == ("finished", [])
 
 
+def test_a_run_that_is_deleted_meanwhile_says_where_its_files_are(hub: HubProcess) -> None:
+    code = LOG + "print('ready', flush=True); sys.stdin.readline()"
+    with start("run", "--name", "mine", *python(code, 0, 9), stdin=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() != "ready\n":
+            pass
+        hub.json("DELETE", "/api/v1/runs/1")
+        _, said = process.communicate("go\n", timeout=90)
+    assert process.returncode == 0
+    (spool,) = all_spools()
+    assert "Run mine finished" not in said
+    assert "in the background" not in said
+    last = said.splitlines()[-1]
+    assert last.startswith("tbhub: the hub no longer has run mine: it was deleted")
+    assert f"{spool.directory}; `tbhub sync --discard {spool.name}` deletes it" in last
+
+
 def test_a_command_that_is_none(hub: HubProcess) -> None:
     done = run("run", "--", "no-such-command")
     assert done.returncode == 127

@@ -29,6 +29,9 @@ from tbhub.api.problems import (
     TooManyRequests,
     Unavailable,
 )
+from tbhub.api.problems import (
+    NotFound as NoSuchRun,
+)
 from tbhub.client import calls
 from tbhub.client.errors import HubUnreachable
 from tbhub.client.hub import Hub
@@ -155,6 +158,7 @@ class Lifeline:
         self._wake = threading.Event()
         self._ended = False
         self._is_over = False
+        self._is_gone = False  # deleted from the hub
         self._troubles_told: set[str] = set()
         self._collected: dict[str, HParam] = {}
         self._fenced = threading.Event()
@@ -218,7 +222,7 @@ class Lifeline:
     @property
     def url(self) -> str | None:
         """The address of the run's page; None while no hub knows the run."""
-        if self.started is None or self._hub is None:
+        if self.started is None or self._hub is None or self._is_gone:
             return None
         return f"{self._hub.connection.url}/runs/{self.started.run.id}"
 
@@ -356,7 +360,7 @@ class Lifeline:
         with self._lock, suppress(OSError):  # a full disk: the hub is told all the same
             if self._spool is not None:
                 write_owed(self._spool, self._owed(ended))
-        left = self._drain() if waits else self._backlog()
+        left = self._drain() if waits and not self._is_gone else self._backlog()
         is_told = self._tell_end(ended)
         if self._spool is not None and not is_told:
             with suppress(OSError):  # there may be room by now
@@ -497,6 +501,10 @@ class Lifeline:
         except Fenced as error:
             self._fence(str(error))
             return True
+        except NoSuchRun as error:
+            self.trouble = str(error)
+            self._abandon()
+            return False
         except TbhubError as error:
             self.trouble = str(error)
             return False
@@ -567,12 +575,29 @@ class Lifeline:
 
     def _refuse(self, error: TbhubError) -> None:
         self.trouble = str(error)
-        if self._answered.is_set():
+        if self.started is not None and isinstance(error, NoSuchRun):
+            self._abandon()
+            _warn(self._gone())
+        elif self._answered.is_set():
             _warn(f"the hub does not take the run: {error}; what it logs stays in {self.logdir}")
         elif isinstance(error, Conflict) and self._seems_alone():
             self._refusal = Conflict(f"{error.message} {_ALONE}", **error.details)
         elif isinstance(error, Problem):
             self._refusal = error
+
+    def _abandon(self) -> None:
+        """Publish nothing more: the hub no longer has the run."""
+        self._is_gone = True
+        if self._publishing is not None:
+            self._publishing.abandon()
+
+    def _gone(self) -> str:
+        assert self.started is not None
+        said = f"the hub no longer has run {self.started.run.name}: it was deleted, or is not yours"
+        if self._spool is None:
+            return f"{said}; what it has logged is in {self.logdir}"
+        discard = f"; `tbhub sync --discard {self._spool.name}` deletes it"
+        return f"{said}; what it has logged is in {self.logdir}{discard * self._spool.is_own}"
 
     def _seems_alone(self) -> bool:
         """Whether this is one process of a job, and the others cannot be known."""
@@ -723,6 +748,8 @@ class Lifeline:
                 self._publishing.close(_LOOK)
 
     def _what_is_left(self, left: Backlog, is_told: bool) -> str:
+        if self._is_gone:
+            return self._gone()
         said = []
         if left.files and self._spool is not None:
             why = f" ({left.problem})" if left.problem else ""
