@@ -949,6 +949,16 @@ def test_deleting_names_what_goes(up: Up) -> None:
         up.done("runs", "delete", "exp:named", "--files", "--yes")
 
 
+def test_deleting_says_where_files_stay(up: Up) -> None:
+    for number in range(7):
+        log(up.directory / "runs" / "kept" / str(number))
+    eventually(lambda: len(up.json("runs", "exp:kept")) == 7)
+    said = up.done("runs", "delete", "exp:kept", "--yes").splitlines()
+    assert said[0] == "deleted 7 runs"
+    assert f"stay in {up.directory}/runs/kept/" in said[1]
+    assert said[-1] == "  and those of 2 more runs"
+
+
 def test_places_without_runs_are_not_there(up: Up) -> None:
     place = str(up.directory / "nosuch")
     for words in (("runs", "./nosuch"), ("runs", "all", "./nosuch"), ("runs", "s3://no/such")):

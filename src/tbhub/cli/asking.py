@@ -121,15 +121,24 @@ def in_words(deleted: Deleted) -> str:
     return ", ".join(parts)
 
 
-def what_goes(deleted: Deleted, runs: Iterable[Run]) -> list[str]:
+def what_goes(deleted: Deleted, runs: Sequence[Run]) -> list[str]:
     """The first of the runs that a deletion removes, and of the files that are no event files."""
     lines = []
     if names := [f"{run.name} (#{run.id})" for run in runs]:
         lines.append(f"runs: {_and_more(names, deleted.runs)}")
+    if live := [f"{run.name} (#{run.id})" for run in runs if run.status == "running"]:
+        lines.append(f"still running, and not stopped by it: {plain(', '.join(live))}")
     if deleted.others:
         others = _and_more(deleted.others[:NAMED], deleted.other_files)
         lines.append(f"with files that are no event files: {others}")
     return lines
+
+
+def what_stays(deleted: Deleted, runs: Sequence[Run]) -> list[str]:
+    """Return where the files of the first of some deleted runs are, which were not deleted."""
+    lines = [f"files of {plain(run.name)} stay in {plain(run.location)}" for run in runs]
+    more = deleted.runs - len(runs)
+    return [*lines, f"and those of {count(more, 'more run')}"] if more > 0 else lines
 
 
 def _and_more(names: Sequence[str], total: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tbhub.cli.asking import NAMED, Yes, confirm, connect, in_words, what_goes
+from tbhub.cli.asking import NAMED, Yes, confirm, connect, in_words, what_goes, what_stays
 from tbhub.cli.completion import complete_experiments
 from tbhub.cli.groups import group
 from tbhub.cli.runs import Files, report_deleted
@@ -143,7 +143,7 @@ def delete(
             what = f"experiment {found.id} ({plain(found.name)}): {in_words(planned)}"
             confirm(f"Delete {what}{'' if files else '; the files stay'}?", yes, about)
             done = hub.delete_experiment(found.id, files=files)
-    report_deleted(done, about, as_json)
+    report_deleted(done, about if dry_run else () if files else what_stays(done, first), as_json)
 
 
 def _one(hub: Hub, experiment: str) -> Experiment:

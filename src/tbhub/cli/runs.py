@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tbhub.cli.asking import NAMED, Yes, confirm, connect, in_words, selector, what_goes
+from tbhub.cli.asking import NAMED, Yes, confirm, connect, in_words, selector, what_goes, what_stays
 from tbhub.cli.completion import complete_selectors
 from tbhub.cli.groups import group
 from tbhub.cli.tables import Column, Csv, Json, Output, Quiet, print_json, print_pairs, show
@@ -206,20 +206,20 @@ def delete(
             stay = "" if files else "; their files stay"
             confirm(f"Delete {in_words(planned)}{stay}?", yes, about)
             done = hub.delete_runs(chosen, files=files)
-    report_deleted(done, about, as_json)
+    report_deleted(done, about if dry_run else () if files else what_stays(done, first), as_json)
 
 
 def report_deleted(deleted: Deleted, about: Iterable[str], as_json: bool) -> None:
     """Tells what a deletion did, and what it could not do.
 
     Args:
-        about: Lines on what would go, for who only asks.
+        about: Lines that say more: what would be deleted, or what was not.
     """
     if as_json:
         print_json(deleted.model_dump(mode="json"))
     else:
         print(f"{'would delete' if deleted.dry_run else 'deleted'} {in_words(deleted)}")
-        for line in about if deleted.dry_run else ():
+        for line in about:
             print(f"  {line}")
     if deleted.problems:
         for problem in deleted.problems:
