@@ -705,11 +705,10 @@ _RECOGNIZED = {
     ),
     "storage.unusable": Text("the credentials cannot be used: {why}", "凭据无法使用：{why}"),
     "storage.setup": Text(
-        "set the environment variables in docs/storage.md where this runs, or have the hub keep"
-        " the logs and give no storage; what the hub itself reads has credentials by"
-        " `tbhub storage add`",
-        "请在运行处设置 docs/storage.md 中的环境变量，或不指定存储、由 hub 保存日志；"
-        "hub 自己读取的内容用 `tbhub storage add` 添加凭据",
+        "set the environment variables in docs/storage.md where this runs; for what the hub reads,"
+        " `tbhub storage add`; the hub keeps the logs of runs for which no storage is given",
+        "请在运行处设置 docs/storage.md 中的环境变量；hub 读取的内容请用 `tbhub storage add`"
+        " 添加凭据；未指定存储的运行由 hub 保存日志",
     ),
     "storage.no_authorities": Text(
         "no CA certificates are installed here to check the store's certificate with. hint: install"

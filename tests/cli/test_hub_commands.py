@@ -25,7 +25,7 @@ import httpx2
 import pytest
 
 from support.commands import PATIENCE
-from support.hub import eventually
+from support.hub import HubProcess, eventually
 from support.up import COMMAND, Up
 from tbhub import SummaryWriter
 from tbhub.api.models import NewBoard
@@ -113,6 +113,20 @@ def test_a_second_hub_is_refused(up: Up) -> None:
     said = up.failed(2, "up", "--no-browser", "--port", "0")
     assert str(up.process.pid) in said
     assert up.url in said
+
+
+def test_users_with_passwords_are_not_locked_out_in_silence(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with HubProcess(home, auth="users") as hub:
+        hub.create_user("ada", password="correct horse 1")
+    words = ["up", "--home", str(home), "--port", "0", "--no-browser", "--logdir", str(tmp_path)]
+    with subprocess.Popen([*COMMAND, *words], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if line.startswith("tbhub: "))
+        process.terminate()
+        process.communicate(timeout=60)
+    assert "1 user cannot log in by password" in said
+    assert "--auth users" in said
 
 
 def test_a_port_that_is_taken(up: Up, tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import httpx2
 import pytest
 
 from tbhub import AsyncHub, Hub, HubUnreachable
@@ -85,6 +87,19 @@ LINES = [
 
 def ndjson(*lines: dict[str, Any]) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def test_requests_to_a_hub_are_not_in_the_log_of_the_program(
+    server: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for _ in range(2):
+        server.will(404, {"error": {"code": "not_found", "message": "no"}})
+    with Hub(server.url, "t") as hub, pytest.raises(HubUnreachable):
+        hub.run(1)
+    assert caplog.records == []
+    httpx2.get(server.url.replace("/base", "/other"), trust_env=False)
+    assert "/other" in caplog.text
 
 
 def test_a_call_goes_below_the_hubs_path_with_its_token(server: Scripted) -> None:

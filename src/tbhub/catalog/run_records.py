@@ -119,7 +119,10 @@ def create_run(
             and _was_only_found(connection, other)
             and lengthen_name(connection, workspace_id, other)
         ):
-            raise Conflict(f"The name {name} is taken by run {other}; choose another.")
+            raise Conflict(
+                f"The name {name} is taken by run #{other}. hint: choose another name; to continue "
+                f"that run: --resume '#{other}'."
+            )
         values |= {"name": name, "named": True}
     if there is None:
         run_id = run_id or new_ids(connection, workspace_id, 1)[0]

@@ -154,11 +154,26 @@ def _run(settings: Settings, browser: bool) -> None:
                 f"this hub: export TBHUB_URL={hub.url}",
                 file=sys.stderr,
             )
+        if settings.auth == "token" and (users := _users_with_passwords(hub)):
+            print(
+                f"tbhub: {count(users, 'user')} cannot log in by password on the page. hint: start "
+                "the hub with --auth users",
+                file=sys.stderr,
+            )
         Thread(target=_tell_runs, args=(hub,), daemon=True).start()
         if browser:
             Thread(target=_open_browser, args=(hub,), daemon=True).start()
 
     run(settings, ready)
+
+
+def _users_with_passwords(hub: Hub) -> int:
+    from sqlalchemy import func, select
+
+    from tbhub.database.tables import users
+
+    with hub.database.read() as connection:
+        return connection.scalar(select(func.count(users.c.password))) or 0
 
 
 def _open_browser(hub: Hub) -> None:

@@ -29,6 +29,7 @@ from tbhub.client.connection import Connection, find_connection
 from tbhub.client.errors import HubUnreachable
 from tbhub.client.replies import Lost, Reply, read
 from tbhub.client.steps import PASSING, Awaiting, Steps, Waiting, ask, asking, do, do_async
+from tbhub.storage.request_log import hide_requests
 
 T = TypeVar("T")
 
@@ -349,6 +350,7 @@ def _settings(connection: Connection, timeout: float, keep_alive: bool) -> dict[
     headers = {"accept": "application/json", "user-agent": "tbhub"}
     if token := _checked(connection.token or ""):
         headers["authorization"] = f"Bearer {token}"
+    hide_requests(connection.url)
     return {
         "base_url": connection.url + "/",
         "headers": headers,

@@ -77,8 +77,8 @@ _CONFLICT_CODES = {
     *("FileAlreadyExists", "TargetConditionNotMet", "UpdateNotLatest"),
 }
 _SETUP = (
-    "set the environment variables in docs/storage.md where this runs, or have the hub keep the "
-    "logs and give no storage; what the hub itself reads has credentials by `tbhub storage add`"
+    "set the environment variables in docs/storage.md where this runs; for what the hub reads, "
+    "`tbhub storage add`; the hub keeps the logs of runs for which no storage is given"
 )
 
 

@@ -34,6 +34,7 @@ from tbhub.storage.errors import (
     WrongOffset,
 )
 from tbhub.storage.many_reads import ManyReads
+from tbhub.storage.request_log import hide_requests
 from tbhub.storage.source import PART, FileSource
 from tbhub.storage.store import DELETE, LIST, READ, WRITE, Entry, Meter, Patience, Range
 from tbhub.storage.uri import HUB, object_name
@@ -54,6 +55,7 @@ class HubStore:
         headers = {"user-agent": "tbhub", "accept": "application/json"}
         if settings.get("token"):
             headers["authorization"] = f"Bearer {settings['token']}"
+        hide_requests(url)
         self._client = httpx2.Client(
             base_url=f"{url}/api/v1/",
             headers=headers,
