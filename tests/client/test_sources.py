@@ -36,6 +36,19 @@ def test_several_selectors_are_their_union(runs: Any, selector: str) -> None:
     assert said(runs=runs) == {"runs": selector}
 
 
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("s3://tests/late/", "s3://tests/late"),
+        ("s3://tests/", "s3://tests"),
+        ("/data/runs/", "/data/runs"),
+        ("file:///", "file:///"),
+    ],
+)
+def test_a_place_is_the_same_with_a_slash_at_its_end(uri: str, expected: str) -> None:
+    assert said(uri=uri) == {"uris": [expected]}
+
+
 def test_a_term_with_a_slash_that_names_a_directory_is_a_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

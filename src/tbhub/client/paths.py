@@ -19,9 +19,12 @@ _NOT_PATH = re.compile(r".*[\"'*?]|(?:[^/]*/)?(?:exp|trial|job):|[a-z][a-z0-9+.-
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """A path from the root on; a URI as it is."""
+    """Return a path from the root on, or a URI, without a slash at its end."""
     text = os.fspath(path)
-    return text if "://" in text else os.path.abspath(os.path.expanduser(text))
+    if "://" not in text:
+        return os.path.abspath(os.path.expanduser(text))
+    shorter = text.rstrip("/")
+    return text if shorter.endswith(":") else shorter
 
 
 def is_path_here(word: str) -> bool:
