@@ -19,7 +19,7 @@ from sqlalchemy import insert, select, update
 
 import tbhub
 from support.catalog import Watch, Watched, log
-from support.live import VERSION, append, eventually, every_kind, record, scalar
+from support.live import VERSION, append, cache_at, eventually, every_kind, record, scalar
 from tbhub import SummaryWriter
 from tbhub.api.models import RunChange
 from tbhub.catalog import indexer as indexing
@@ -293,6 +293,19 @@ class TestComingAndGoing:
         assert list(watched.index()) == ["a"]
         log(root / "b", 1.0)
         assert watched.index()["b"].id > first["b"].id  # never given twice
+
+    def test_files_that_are_gone_are_no_reading_of_an_empty_run(
+        self, root: Path, tmp_path: Path
+    ) -> None:
+        log(root / "a", 1.0)
+        reader = run_reader.RunReader(str(root / "a"), cache_at(None))
+        assert list(reader.read(run_reader.signature(str(root / "a"))).metrics) == ["loss"]
+        reader.saved()
+        for file in (root / "a").iterdir():
+            file.unlink()
+        with pytest.raises(FileNotFoundError):
+            reader.read(run_reader.signature(str(root / "a")))
+        reader.close()
 
     def test_a_directory_name_that_is_taken(
         self, database: Database, root: Path, watch: Watch

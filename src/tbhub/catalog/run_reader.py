@@ -6,6 +6,7 @@ never change. Only what differs from what was last saved is handed on.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import math
 import os
@@ -95,8 +96,15 @@ class RunReader:
         self._files: dict[str, EventFile] = {}  # by path
 
     def read(self, files: Signature) -> Reading:
-        """Reads what is new; `files` is what they were before."""
+        """Reads what is new; `files` is what they were before.
+
+        Raises:
+            FileNotFoundError: Its files are gone. What was read of them is not yet, and the run may
+                be about to be deleted.
+        """
         self._log.refresh()
+        if not self._log.has_files and not self._log.files.is_remote:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
         view = self._log.view
         problems = [f"{os.path.basename(path)}: {why}" for path, why in view.problems.items()]
         metrics = self._metrics(view)

@@ -149,6 +149,11 @@ class RunLog:
         )
 
     @property
+    def has_files(self) -> bool:
+        """Return whether there were event files, perhaps empty, at the last look."""
+        return bool(self._tails)
+
+    @property
     def is_idle(self) -> bool:
         """Whether none of its files has been written to for a while."""
         return all(tail.is_idle for tail in list(self._tails.values()))
