@@ -39,12 +39,13 @@ def status(as_json: Json = False) -> None:
     left = found.indexing.get("to_read", 0)
     allowed = "" if me.boards_allowed is None else f" of {me.boards_allowed:,}"
     hosts = ", ".join(_host(host) for host in found.hosts) or "none"
+    is_viewer = me.user.role == "viewer"
     print_pairs(  # only admins see home and hosts
         [
             ("hub", f"{where.url} (from {where.origin})"),
             ("version", found.version),
-            ("you", f"{me.user.name}, {me.user.role}, may {me.scope}"),
-            ("your boards", f"{me.boards_used:,}{allowed} that are up"),
+            ("you", f"{me.user.name}, {me.user.role}, may {'read' if is_viewer else me.scope}"),
+            ("your boards", None if is_viewer else f"{me.boards_used:,}{allowed} that are up"),
             ("running since", found.started),
             ("home", found.home),
             ("database", found.database),
