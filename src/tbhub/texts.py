@@ -959,6 +959,10 @@ _RECOGNIZED_PROBLEMS = {
         "Another run is called {name}; choose another name.",
         "已有运行名为 {name}；请换一个名称。",
     ),
+    "run.name_is_number": Text(
+        "{name} means the run of this number. hint: choose another name.",
+        "{name} 表示此编号的运行。提示：请换一个名称。",
+    ),
     "run.which_to_delete": Text(
         "name the runs to delete; all of them are `all`",
         "请指明要删除的运行；`all` 表示所有运行。",

@@ -246,6 +246,8 @@ def test_a_name_with_blanks_may_be_written_without_quotes(database: Database) ->
             selected(database, text)
     with pytest.raises(NotFound, match="""put quotes around a name with blanks: '"my run"'"""):
         selected(database, "my run")
+    with pytest.raises(NotFound, match="""a name with blanks: 'exp:"my run"'"""):
+        selected(database, "exp:my run")
     assert selected(database, "test #1", frozenset({hidden})) == [whole + 1]
     with pytest.raises(NotFound, match=r"There is no run #1, no run test\. hint: put quotes"):
         selected(database, "test #1", frozenset({hidden + 100}))

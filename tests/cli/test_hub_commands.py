@@ -751,6 +751,8 @@ def test_logs(up: Up) -> None:
     assert up.done("logs", id_, "--timestamp-before", "1h") == ""
     assert up.done("logs", id_, "--level", "info", "--tail", "1").splitlines() == lines[-1:]
     assert up.done("logs", id_, "--level", "error") == ""
+    assert up.done("logs", id_, "--level", "DEBUG", "--tail", "1").splitlines() == lines[-1:]
+    assert up.done("logs", id_, "--level", "critical") == ""
     objects = [json.loads(line) for line in up.done("logs", id_, "--json").splitlines()]
     assert [each["id"] for each in objects] == sorted(each["id"] for each in objects)
     assert objects[0].keys() == {"id", "time", "level", "text"}

@@ -403,6 +403,17 @@ def test_a_job_does_not_continue_a_run_of_another_experiment(hub: HubProcess) ->
     assert start(hub, key="l", **job)["attempt"] == 2
 
 
+@pytest.mark.parametrize("name", ["#5", "trial:5", "Trial:5"])
+def test_a_run_is_not_called_by_the_number_of_another(hub: HubProcess, name: str) -> None:
+    assert refused(hub, name=name) == (
+        422,
+        f"bad_request: {name} means the run of this number. hint: choose another name.",
+    )
+    run = start(hub)["run"]["id"]
+    assert hub.ask("PATCH", f"/api/v1/runs/{run}", json={"name": name}).status_code == 422
+    assert refused(hub, resume=name)[0] == 404
+
+
 def test_jobs_that_start_at_the_same_moment_become_one_run(hub: HubProcess) -> None:
     together = threading.Barrier(8)
 

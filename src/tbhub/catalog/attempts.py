@@ -15,6 +15,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from tbhub.api.models import Finish, Heartbeat, NewRun, Pulse
 from tbhub.api.problems import Ambiguous, BadRequest, Conflict, Fenced, NotFound
+from tbhub.catalog.names import is_number
 from tbhub.catalog.naming import lock_names
 from tbhub.catalog.query import job_number, job_numbered
 from tbhub.catalog.resolve import resolve
@@ -184,7 +185,7 @@ def run_to_resume(connection: Connection, text: str, visible: frozenset[int] | N
         NotFound: There is none, or none that may be seen.
         Ambiguous: There are several.
     """
-    named = _named(connection, text, visible)
+    named = None if is_number(text) else _named(connection, text, visible)
     if text.isdecimal():
         number = int(text[:18])
         found = _numbered(connection, number, visible)

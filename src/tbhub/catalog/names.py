@@ -28,6 +28,14 @@ _PARTS = re.compile(
 )
 
 
+_NUMBER = re.compile(r"(?:#|trial:)[0-9]+", re.IGNORECASE)
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is the number of a run as selectors write it, ``#12``, ``trial:12``."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def tail_of(location: str) -> str:
     """Return a location's directories, the last one first, each with a slash behind it."""
     path = location.partition("://")[2] if "://" in location else location

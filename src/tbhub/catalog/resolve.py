@@ -516,7 +516,7 @@ class _Lookup:
         advice = self._advice(self.unknown[0][1])
         first_word = self.phrase.partition(" ")[0]
         if not advice and any(_typed(term) == first_word for _, term in self.unknown):
-            advice = f"hint: put quotes around a name with blanks: '{quote(self.phrase)}'."
+            advice = f"hint: put quotes around a name with blanks: '{_quoted(self.phrase)}'."
         return NotFound(
             f"{text} {advice}" if advice else text,
             terms=[_typed(term) for _, term in self.unknown],
@@ -616,6 +616,13 @@ def _ambiguous(term: ExperimentName, homes: Sequence[str]) -> Ambiguous:
 
 def _typed(term: Term) -> str:
     return term.typed or str(term)
+
+
+def _quoted(phrase: str) -> str:
+    """Return a name with blanks in quotes, behind the prefix that says what it names."""
+    prefix = re.match(r"(?:[^/\s]+/)?(?:exp|job):|", phrase, re.IGNORECASE)
+    behind = prefix.end() if prefix else 0
+    return f"{phrase[:behind]}{quote(phrase[behind:])}"
 
 
 def location_spellings(uri: str) -> list[str]:

@@ -26,7 +26,7 @@ from tbhub.api.problems import Conflict, NotFound
 from tbhub.catalog.names import tail_of
 from tbhub.catalog.naming import ends_in, lengthen_name, lock_names, name_found
 from tbhub.catalog.query import begins_with
-from tbhub.catalog.runs import get_run, set_hparams
+from tbhub.catalog.runs import get_run, require_name, set_hparams
 from tbhub.database.rows import among, chunks, insert_new, insert_tuples
 from tbhub.database.tables import (
     board_runs,
@@ -83,6 +83,7 @@ def create_run(
     Raises:
         NotFound: There is no such workspace or job.
         Conflict: The name is taken in the workspace, or the location is that of a created run.
+        BadRequest: The name is the number of a run.
     """
     now = time.time()
     if not lock_names(connection, workspace_id):
@@ -112,6 +113,7 @@ def create_run(
     if there is not None and there.heartbeat is not None:
         raise Conflict(f"{location} is where run {there.id} logs; choose another place.")
     if name is not None:
+        require_name(name)
         taken = select(runs.c.id).where(runs.c.workspace_id == workspace_id, runs.c.name == name)
         other = connection.scalar(taken.where(runs.c.id != (there.id if there else 0)))
         if other is not None and not (

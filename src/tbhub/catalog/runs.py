@@ -16,9 +16,10 @@ from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from tbhub.api.models import Deleted, Metric, Run, RunChange, Runs
-from tbhub.api.problems import Conflict, NotFound
+from tbhub.api.problems import BadRequest, Conflict, NotFound
 from tbhub.catalog import removal
 from tbhub.catalog.hparam_values import hparam_row, hparam_value
+from tbhub.catalog.names import is_number
 from tbhub.catalog.page import page_of
 from tbhub.catalog.resolve import find_scope
 from tbhub.catalog.selection import Selection
@@ -76,10 +77,12 @@ def change_run(
 
     Raises:
         Conflict: Another run of the workspace has the name.
+        BadRequest: The name is the number of a run.
     """
     _insist(connection, [run_id], visible)
     values = change.model_dump(exclude_none=True, exclude={"tags", "hparams"})
     if change.name is not None:
+        require_name(change.name)
         values["named"] = True
     if values:
         try:
@@ -93,6 +96,16 @@ def change_run(
     if change.hparams is not None:
         set_hparams(connection, run_id, change.hparams)
     return get_run(connection, run_id, visible)
+
+
+def require_name(name: str) -> None:
+    """Refuse the name of a run by which selectors would find another one.
+
+    Raises:
+        BadRequest: It is the number of a run.
+    """
+    if is_number(name):
+        raise BadRequest(f"{name} means the run of this number. hint: choose another name.")
 
 
 def set_hparams(connection: Connection, run_id: int, values: Mapping[str, object]) -> None:

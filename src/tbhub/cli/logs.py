@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tbhub.api.models import LogLine
 
 _LEVELS = ("info", "warning", "error")
+# Levels of Determined that no line has.
+_SAME_LEVEL = {"trace": "info", "debug": "info", "critical": "error"}
 
 
 def logs(
@@ -42,8 +44,12 @@ def logs(
         typer.Option("--until", "--timestamp-before", metavar="TIME", help="Until then."),
     ] = None,
     level: Annotated[
-        Literal["info", "warning", "error"],
-        typer.Option("--level", case_sensitive=False, help="Only lines of this level or above."),
+        Literal["trace", "debug", "info", "warning", "error", "critical"],
+        typer.Option(
+            "--level",
+            case_sensitive=False,
+            help="Only lines of this level or above; none is below info or above error.",
+        ),
     ] = "info",
     as_json: Annotated[bool, typer.Option("--json", help="Print an object to a line.")] = False,
 ) -> None:
@@ -60,7 +66,7 @@ def logs(
         raise ValueError("--until does not go with -f")
     first = moment(since) if since else None
     last = moment(until) if until else None
-    wanted = _LEVELS[_LEVELS.index(level) :]
+    wanted = _LEVELS[_LEVELS.index(_SAME_LEVEL.get(level, level)) :]
     with connect() as hub:
         found = find(hub, board).id
         if follow:
@@ -68,7 +74,7 @@ def logs(
                 if line.level in wanted:
                     _print(line, as_json)
             return
-        if level == "info" and last is None:
+        if wanted == _LEVELS and last is None:
             lines = hub.logs(found, tail=tail, head=head, since=first).lines
         else:  # only lines that are printed count
             lines = [

@@ -764,6 +764,8 @@ class Lifeline:
             )
         elif said and self._spool is not None:
             said.append("`tbhub sync` does what is left")
+        if left.files and left.problem and self._spool is not None and self._spool.is_own:
+            said.append(f"`tbhub sync --discard {self._spool.name}` deletes it instead")
         return "\n".join(filter(None, ["; ".join(said), self._kept(left)]))
 
     def _kept(self, left: Backlog) -> str:

@@ -43,6 +43,7 @@ _TO_GROUP = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 _ENDING = (*_TO_GROUP, signal.SIGTERM)
 _PASSED_ON = (*_ENDING, signal.SIGUSR1, signal.SIGUSR2)
 _GROUP_TIMEOUT = 10.0  # seconds that processes have to end after the command, which a signal ended
+_PUBLISHED = "published from the run's directory, and from event files already adopted, as long"
 _GROUP_INTERVAL = 0.05  # seconds between two looks at them
 _LOG, _SYSTEM = "console.log", "system"
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells have it
@@ -360,9 +361,9 @@ class _LeftBehind:
         named = ", ".join(map(str, numbers))
         is_lost = self._held is not None and not holders  # the spool ends with those that hold it
         if len(numbers) == 1:
-            fate = "from now on is not published" if is_lost else "is published as long as it runs"
+            fate = "from now on is not published" if is_lost else f"is {_PUBLISHED} as it runs"
             return f"process {named} of the command still runs; what it logs {fate}"
-        fate = "from now on is not published" if is_lost else "is published as long as they run"
+        fate = "from now on is not published" if is_lost else f"is {_PUBLISHED} as they run"
         return f"processes {named} of the command still run; what they log {fate}"
 
 

@@ -84,6 +84,7 @@ class Report:
         adopted: How many event files were adopted, by directory.
         missed: Why a file was not adopted, or not completely, by its path.
         shared: Adopted files that a process of another run writes to as well, with that process.
+        growing: Adopted files that a process of the command still writes to, with that process.
         unused: Named directories in which nothing was found.
         is_limited: Whether not all directories could be searched.
     """
@@ -91,6 +92,7 @@ class Report:
     adopted: dict[str, int] = field(default_factory=dict)
     missed: dict[str, str] = field(default_factory=dict)
     shared: dict[str, int] = field(default_factory=dict)
+    growing: dict[str, int] = field(default_factory=dict)
     unused: list[str] = field(default_factory=list)
     is_limited: bool = False
 
@@ -188,7 +190,7 @@ class Capturer:
         report.shared = {path: each for path, each in self._shared.items() if path in self._copies}
         for path, process in self._processes.writes():
             if path in self._copies:
-                report.missed[path] = f"process {process} still writes to it after the command"
+                report.growing[path] = process
         report.unused = [
             named
             for named in self._to.named

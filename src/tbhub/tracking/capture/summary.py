@@ -50,6 +50,11 @@ def missing_line(report: Report | None, is_expected: bool) -> str:
             f"values in {_short(path)} may be mixed: process {process} of another run writes to it "
             f"as well. hint: {OWN_DIRECTORY}"
         )
+    for path, process in sorted(report.growing.items()):
+        said.append(
+            f"process {process} of the command still writes to {_short(path)}: the rest is copied "
+            "when it has ended"
+        )
     if report.unused:
         unused = _listed([_short(each) for each in report.unused])
         said.append(f"no event files were written to {unused}, named by --logdir")
