@@ -429,7 +429,8 @@ def test_completion_is_silent_where_there_is_no_hub(run: Run) -> None:
 def test_a_token_that_cannot_be_is_not_shown(run: Run, token: str) -> None:
     said = run("list", TBHUB_URL="http://127.0.0.1:1", TBHUB_TOKEN=token)
     assert said.returncode == 2
-    assert said.stderr.startswith("tbhub: the token holds characters that no token has")
+    assert said.stderr.startswith("tbhub: the token in the environment variable TBHUB_TOKEN has ")
+    assert "hint: set TBHUB_TOKEN to a valid token" in said.stderr
     assert "secret" not in said.stderr
 
 

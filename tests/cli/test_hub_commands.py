@@ -708,7 +708,12 @@ def test_found_by_another_process(up: Up) -> None:
     elsewhere = {"TBHUB_HOME": "/nonexistent", "TBHUB_URL": up.url, "TBHUB_TOKEN": token}
     assert up.done("list", "-q", **elsewhere) == f"{id_}\n"
     up.done("stop", id_, **elsewhere)
-    assert up.failed(4, "list", **{**elsewhere, "TBHUB_TOKEN": "tbh_" + "x" * 32})
+    unknown = {**elsewhere, "TBHUB_TOKEN": "tbh_" + "x" * 32}
+    for words in (("list",), ("run", "--resume", "1", "--", "true"), ("logs", id_, "-f")):
+        said = up.failed(4, *words, **unknown)
+        assert "rejects the token in the environment variable TBHUB_TOKEN" in said
+        assert "hint: set TBHUB_TOKEN to a valid token" in said
+        assert "xxx" not in said
     assert "tbhub login" in up.failed(4, "list", **{**elsewhere, "TBHUB_TOKEN": ""})
     up.done("list", **{**elsewhere, "TBHUB_TOKEN": f" {token}\n"})
 

@@ -64,6 +64,28 @@ def test_a_token_is_sent_only_where_it_belongs(running: str) -> None:
     assert find_connection(environment={"TBHUB_URL": "http://127.0.0.1:6061"}).token is None
 
 
+def test_token_origin_follows_the_token(running: str, tmp_path: Path) -> None:
+    logins.remember(StoredLogin("https://hub.example", "tbh_login", "maria"))
+    environment = {"TBHUB_TOKEN": "tbh_env"}
+    home = str(tmp_path / "home")
+    origins = [
+        find_connection(environment=environment).token_origin,
+        find_connection(token="tbh_given", environment=environment).token_origin,
+        find_connection(environment={}).token_origin,
+        find_connection(running + "?token=tbh_a").token_origin,
+        find_connection(running).token_origin,
+        find_connection(home=home).token_origin,
+    ]
+    assert [each.text for each in origins] == [
+        "the token in the environment variable TBHUB_TOKEN",
+        "the token that was given",
+        f"the login that `tbhub login` has stored in {logins.path()}",
+        "the token in the address that was given",
+        f"the token in {home}/connection.json",
+        f"the token in {home}/connection.json",
+    ]
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"url": 1}', '{"url": "x"}', "null"])
 def test_a_damaged_file_counts_as_none(tmp_path: Path, content: str) -> None:
     (tmp_path / "home").mkdir()

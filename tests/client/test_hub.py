@@ -15,8 +15,9 @@ import httpx2
 import pytest
 
 from tbhub import AsyncHub, Hub, HubUnreachable
-from tbhub.api.problems import NotFound, Unavailable
+from tbhub.api.problems import NotAuthenticated, NotFound, Unavailable
 from tbhub.client import hub as hub_module
+from tbhub.client import logins
 
 
 class Scripted(ThreadingHTTPServer):
@@ -123,6 +124,49 @@ def test_async_is_the_same(server: Scripted) -> None:
 
     asyncio.run(ask())
     assert server.seen[0][2]["authorization"] == "Bearer tbh_x"
+
+
+@pytest.mark.parametrize(
+    ("variables", "named", "hint"),
+    [
+        ({"TBHUB_TOKEN": "tbh_bad"}, "environment variable TBHUB_TOKEN", "set TBHUB_TOKEN"),
+        ({"TBHUB_URL": "{url}?token=tbh_bad"}, "environment variable TBHUB_URL", "set TBHUB_URL"),
+        ({"TBHUB_URL": "{url}"}, "logins.json", "`tbhub login {url}`"),
+    ],
+)
+def test_rejected_token_is_named_by_its_origin(
+    server: Scripted,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    named: str,
+    hint: str,
+) -> None:
+    logins.remember(logins.StoredLogin(server.url, "tbh_bad", "ada"))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.format(url=server.url))
+    for _ in range(2):
+        server.will(401, NotAuthenticated("The token is unknown.").to_json())
+
+    async def ask() -> None:
+        async with AsyncHub() as hub:
+            await hub.me()
+
+    with Hub() as hub, pytest.raises(NotAuthenticated) as raised:
+        hub.me()
+    with pytest.raises(NotAuthenticated) as raised_async:
+        asyncio.run(ask())
+    for error in (raised.value, raised_async.value):
+        assert named in str(error)
+        assert f"hint: {hint.format(url=server.url)}" in str(error).replace(
+            "log in again with ", ""
+        )
+        assert "tbh_bad" not in str(error)
+
+
+def test_wrong_password_is_not_blamed_on_a_token(server: Scripted) -> None:
+    server.will(401, NotAuthenticated("The name or the password is wrong.").to_json())
+    with Hub(server.url, "tbh_x") as hub, pytest.raises(NotAuthenticated, match="password is wron"):
+        hub.login("ada", "wrong")
 
 
 def test_a_question_survives_a_server_that_breaks_off(server: Scripted) -> None:

@@ -429,7 +429,7 @@ def test_a_run_goes_on_after_the_user_has_logged_in_again(
         hub.json("DELETE", f"/api/v1/tokens/{old['id']}", fresh)
         eventually(lambda: run._lifeline is not None and run._lifeline.trouble)
     assert [each.category for each in warned] == [TbhubWarning]
-    assert "log in again with `tbhub login`" in str(warned[0].message)
+    assert f"log in again with `tbhub login {hub.url}`" in str(warned[0].message)
     run.log_metrics({"loss": 1.0})
     looked: list[bool] = []
     logins.forget(hub.url)  # as `tbhub logout` does: the run looks for a login in vain

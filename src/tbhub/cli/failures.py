@@ -71,6 +71,8 @@ def lines_of(error: Exception) -> list[str]:
 
 def _advice(error: Exception, said: str) -> str:
     """What to do next, where what was said does not say it."""
+    if "hint: " in said:
+        return ""
     if type(error).__name__ == "NotAuthenticated" and "`tbhub login`" not in said:
         return "`tbhub login` logs you in"
     missing = re.search(r"\bno ([a-z]+)\b", said) if type(error).__name__ == "NotFound" else None

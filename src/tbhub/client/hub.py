@@ -154,7 +154,7 @@ class Hub(Methods, Waiting):
         after: int | None = None,
     ) -> Iterator[LogLine]:
         """The lines of a board's log as they come, until the board has ended."""
-        follow = _Following(board, tail, since, after, self._source)
+        follow = _Following(board, tail, since, after, self.connection)
         while True:
             call = follow.call()
             try:
@@ -187,16 +187,12 @@ class Hub(Methods, Waiting):
     ) -> None:
         self.close()
 
-    @property
-    def _source(self) -> str:
-        return self.connection.url
-
     def _send(self, call: Call[Any]) -> Reply | Lost:
         try:
             response = self._client.request(**_request(call))
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             return _lost(error, self.connection)
-        return Reply(response.status_code, response.content, self._source)
+        return _reply(response.status_code, response.content, self.connection)
 
 
 class AsyncHub(Methods, Awaiting):
@@ -237,7 +233,7 @@ class AsyncHub(Methods, Awaiting):
         """The lines of a board's log as they come, until the board has ended."""
         import asyncio
 
-        follow = _Following(board, tail, since, after, self._source)
+        follow = _Following(board, tail, since, after, self.connection)
         while True:
             call = follow.call()
             try:
@@ -272,16 +268,12 @@ class AsyncHub(Methods, Awaiting):
     ) -> None:
         await self.close()
 
-    @property
-    def _source(self) -> str:
-        return self.connection.url
-
     async def _send(self, call: Call[Any]) -> Reply | Lost:
         try:
             response = await self._client.request(**_request(call))
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             return _lost(error, self.connection)
-        return Reply(response.status_code, response.content, self._source)
+        return _reply(response.status_code, response.content, self.connection)
 
 
 class _Passing(Exception):  # noqa: N818
@@ -297,13 +289,13 @@ class _Following:
         tail: int | None,
         since: datetime | None,
         after: int | None,
-        source: str,
+        connection: Connection,
     ) -> None:
         self._board = board
         self._tail = tail
         self._since = since
         self._after = after
-        self._source = source
+        self._connection = connection
         self._failures = 0
 
     def call(self) -> Call[LogLine]:
@@ -316,15 +308,15 @@ class _Following:
         self._failures = 0
         if not text.strip():
             return None
-        found = read(self.call(), Reply(200, text.encode(), self._source))
+        found = read(self.call(), _reply(200, text.encode(), self._connection))
         self._after = found.id
         return found
 
     def refused(self, status: int, body: bytes) -> NoReturn:
         """An answer that is no stream: what the hub says, unless it is being restarted."""
         if status not in PASSING:
-            read(self.call(), Reply(status, body, self._source))
-        self.lost(Lost(f"{self._source} answers {status}", sent=True))
+            read(self.call(), _reply(status, body, self._connection))
+        self.lost(Lost(f"{self._connection.url} answers {status}", sent=True))
         raise _Passing
 
     def lost(self, lost: Lost) -> None:
@@ -348,7 +340,7 @@ class _Following:
 def _settings(connection: Connection, timeout: float, keep_alive: bool) -> dict[str, Any]:
     """Of both kinds of client."""
     headers = {"accept": "application/json", "user-agent": "tbhub"}
-    if token := _checked(connection.token or ""):
+    if token := _checked(connection):
         headers["authorization"] = f"Bearer {token}"
     hide_requests(connection.url)
     return {
@@ -365,19 +357,21 @@ def _settings(connection: Connection, timeout: float, keep_alive: bool) -> dict[
     }
 
 
-def _checked(token: str) -> str:
-    """A token without the blanks and ends of lines that come along when one is copied.
+def _checked(connection: Connection) -> str:
+    """Return the token without the blanks and line ends that are copied along with one.
 
     Raises:
-        ValueError: It cannot be one; the text does not show it.
+        ValueError: It cannot be a token. The text names where it is from and does not contain it.
     """
-    token = token.strip()
+    token = (connection.token or "").strip()
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise ValueError(
-            "the token holds characters that no token has: look at TBHUB_TOKEN, or use "
-            "`tbhub login` again"
-        )
+        raise ValueError(connection.token_origin.malformed())
     return token
+
+
+def _reply(status: int, body: bytes, connection: Connection) -> Reply:
+    rejected = connection.token_origin.rejected(connection.url) if connection.token else ""
+    return Reply(status, body, connection.url, rejected)
 
 
 def _stream_timeout() -> httpx2.Timeout:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from tbhub.api.problems import Problem, problem_of
+from tbhub.api.problems import NotAuthenticated, Problem, problem_of
 from tbhub.client.calls import Call
 from tbhub.client.errors import HubUnreachable
 
@@ -21,11 +21,13 @@ class Reply:
 
     Args:
         source: Who gave it, for errors.
+        rejected: The error if the hub rejects the token that was sent; empty if none was sent.
     """
 
     status: int
     body: bytes
     source: str = "the hub"
+    rejected: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def read(call: Call[T], reply: Reply) -> T:
         HubUnreachable: This is not a hub's answer.
     """
     if not 200 <= reply.status < 300:
-        raise _problem(reply) or HubUnreachable(
+        raise _problem(call, reply) or HubUnreachable(
             f"what answers at {reply.source} is not a hub (status {reply.status} for "
             f"/api/v1/{call.path}): is the address right?"
         )
@@ -66,11 +68,14 @@ def read(call: Call[T], reply: Reply) -> T:
     return answer
 
 
-def _problem(reply: Reply) -> Problem | None:
+def _problem(call: Call[Any], reply: Reply) -> Problem | None:
     try:
         error = json.loads(reply.body)["error"]
-        return problem_of(
+        found = problem_of(
             reply.status, str(error["code"]), str(error["message"]), dict(error["details"])
         )
     except (ValueError, TypeError, KeyError, LookupError):
         return None
+    if isinstance(found, NotAuthenticated) and reply.rejected and call.path != "login":
+        return NotAuthenticated(reply.rejected, **found.details)
+    return found

@@ -9,6 +9,7 @@ to wait, that counts. A token goes to the hub's own address and nowhere else.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -53,8 +54,10 @@ class HubStore:
         self.meter = Meter()
         url = settings["url"]
         headers = {"user-agent": "tbhub", "accept": "application/json"}
-        if settings.get("token"):
-            headers["authorization"] = f"Bearer {settings['token']}"
+        token = settings.get("token", "")
+        if token:
+            headers["authorization"] = f"Bearer {token}"
+        self._from_environment = bool(token) and token == os.environ.get("TBHUB_TOKEN")
         hide_requests(url)
         self._client = httpx2.Client(
             base_url=f"{url}/api/v1/",
@@ -239,7 +242,7 @@ class HubStore:
                 else:
                     if answer.is_success or answer.status_code == 416:
                         return answer
-                    error = _refused(answer, verb, where)
+                    error = _refused(answer, verb, where, self._from_environment)
                     with suppress(ValueError):
                         wait = float(answer.headers.get("retry-after", "0"))
             pause = max(self._patience.pause(attempt), min(wait, self._patience.longest_pause))
@@ -285,7 +288,7 @@ def _lost(error: httpx2.HTTPError, verb: str, where: str) -> StoreError:
     return Unreachable(verb, where, "the connection to the hub broke")
 
 
-def _refused(answer: httpx2.Response, verb: str, where: str) -> StoreError:
+def _refused(answer: httpx2.Response, verb: str, where: str, from_environment: bool) -> StoreError:
     """What the hub says; its sentences hold no secrets."""
     code, what, details = "", f"the hub answers {answer.status_code}", {}
     with suppress(ValueError, KeyError, TypeError):
@@ -293,6 +296,8 @@ def _refused(answer: httpx2.Response, verb: str, where: str) -> StoreError:
         code, what, details = problem["code"], str(problem["message"]), problem["details"]
     match answer.status_code:
         case 401:
+            if from_environment:
+                what = f"{what} hint: the token is in the environment variable TBHUB_TOKEN"
             return BadCredentials(verb, where, what)
         case 403:
             return NoPermission(verb, where, what)

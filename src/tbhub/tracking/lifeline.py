@@ -528,8 +528,8 @@ class Lifeline:
             return False
         if not self.trouble:
             _warn(
-                f"the hub no longer accepts the login of the run: {str(error).rstrip('.')}. "
-                "hint: log in again with `tbhub login`; until then what it logs is kept here"
+                f"the hub no longer accepts the login of the run; what it logs is kept here until "
+                f"it does: {error}"
             )
         self.trouble = str(error)
         before = self._hub
