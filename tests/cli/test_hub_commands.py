@@ -701,6 +701,23 @@ def test_a_path_that_cannot_be_resolved_is_no_failure_of_the_hub(up: Up) -> None
     assert board(up, id_)["sources"] == [place]
 
 
+def test_start_takes_options_from_a_configuration(up: Up) -> None:
+    file = up.directory / "board.yaml"
+    file.write_text("description: mine\nidle_timeout: 30m\nfollow: true\nresources: {slots: 0}\n")
+    options = ("--config-file", file, "--config", "idle_timeout=1h", "--config", "max_runtime=2h")
+    done = up.run("tensorboard", "start", "all", "-d", *options, "--max-runtime", "3h")
+    assert done.returncode == 0
+    assert done.stderr == "tbhub: warning: resources.slots has no meaning here and is ignored\n"
+    config = up.done("tensorboard", "config", "mine")
+    found = json.loads(config)
+    assert (found["idle_timeout"], found["max_runtime"], found["follow"]) == (3600, 10800, True)
+    (up.directory / "again.json").write_text(config)
+    up.done("start", "-d", "--config-file", up.directory / "again.json", "--name", "again")
+    assert json.loads(up.done("config", "again")) == {**found, "name": "again"}
+    assert "hint: write 90" in up.failed(2, "start", "all", "--config", "idle_timeout=soon")
+    assert "No such file" in up.failed(2, "start", "all", "--config-file", "/nonexistent.yaml")
+
+
 def test_found_by_another_process(up: Up) -> None:
     """Scenario 19: every command here is a process of its own; and by address and token."""
     id_ = start(up, "all")

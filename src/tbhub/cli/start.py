@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from tbhub.client.hub import Hub
 
 _JUST_BEFORE = timedelta(seconds=1)
+_WHAT = ("runs", "trials", "experiments", "uris")  # the fields that say what to show
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25
 
 
 def start(
+    context: typer.Context,
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -105,6 +107,22 @@ def start(
         str | None,
         typer.Option("--max-runtime", metavar="TIME", help="End after so long; 0: never."),
     ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--config",
+            metavar="KEY=VALUE",
+            help="An option as a key: `idle_timeout=30m`, `description=mnist`; repeatable.",
+        ),
+    ] = None,
+    config_file: Annotated[
+        str | None,
+        typer.Option(
+            "--config-file",
+            metavar="FILE",
+            help="Such keys in a file: YAML, JSON or TOML, or what `tbhub config` prints.",
+        ),
+    ] = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open a browser, where there is one.")
     ] = True,
@@ -132,12 +150,17 @@ def start(
     - `tbhub start "where status=running" --follow` whatever runs, now and later
     - `tbhub start ./runs s3://bucket/logs/` paths and URIs
     - `tbhub start exp:mnist --group-by "all except seed" --name mnist -d`
+    - `tbhub start 7 --config idle_timeout=30m --config-file board.yaml`
 
     Prints what happens until the board is up, then its address, and opens a browser, logged in.
     Where there is none, e.g. over ssh, it prints a link to paste into one: it logs you in, once and
     within ten minutes. The board stays when the command has ended: `tbhub list` shows it,
     `tbhub stop` stops it. Selectors are described by `tbhub runs --help`; TIME is like `90`, `15m`,
     `2h`, `3d`.
+
+    Keys of `--config` are `description` (or `name`) and the options above with `_` for `-`; other
+    keys are ignored with a warning. `--config` counts more than `--config-file`, and an option
+    more than both.
 
     Exits with 3 when a run is not found, 6 when you may not have more boards, 7 when it was not up
     in time (it may still come up), 2 when a bucket or path cannot be read. The board stays then,
@@ -149,33 +172,38 @@ def start(
 
     words = [*(what or []), *(runs or [])]
     trials = _numbers(trial_ids or [])
-    if not words and not trials:
+    configured = _read_config(config or [], config_file)
+    if words or trials:
+        for kind in _WHAT:
+            configured.pop(kind, None)
+    elif not any(configured.get(kind) for kind in _WHAT):
         raise ValueError("say what to show: tbhub start 7, tbhub start ./runs, tbhub start all")
-    new = build(
-        NewBoard,
-        runs=selector(words),
-        trials=trials or None,
-        name=name,
-        key=key,
-        reuse=reuse,
-        follow=follow,
-        workspace=workspace,
-        options=build(
-            BoardOptions,
-            template=name_template,
-            group_by=group_by,
-            hide_grouped=hide_grouped or None,
-            samples=samples,
-            requests_per_minute=requests_per_minute,
-        ),
-        idle_timeout=_seconds("--idle-timeout", idle_timeout),
-        no_data_timeout=_seconds("--no-data-timeout", no_data_timeout),
-        max_runtime=_seconds("--max-runtime", max_runtime),
-    )
+    if str(context.get_parameter_source("name_template")).endswith("ENVIRONMENT"):
+        name_template = configured.get("template", name_template)
+    given = {
+        "runs": selector(words) or None,
+        "trials": trials or None,
+        "name": name,
+        "key": key,
+        "reuse": reuse or None,
+        "follow": follow or None,
+        "workspace": workspace,
+        "template": name_template,
+        "group_by": group_by,
+        "hide_grouped": hide_grouped or None,
+        "samples": samples,
+        "requests_per_minute": requests_per_minute,
+        "idle_timeout": _seconds("--idle-timeout", idle_timeout),
+        "no_data_timeout": _seconds("--no-data-timeout", no_data_timeout),
+        "max_runtime": _seconds("--max-runtime", max_runtime),
+    }
+    fields = configured | {field: value for field, value in given.items() if value is not None}
+    options = {field: fields.pop(field, None) for field in BoardOptions.model_fields}
+    new = build(NewBoard, **fields, options=build(BoardOptions, **options))
     patience = duration(timeout)
     with connect() as hub:
         board = create_board(hub, new)
-        if key is not None and (difference := difference_from_request(board, new)):
+        if new.key is not None and (difference := difference_from_request(board, new)):
             print(f"tbhub: {plain(difference)}", file=sys.stderr)
         if not detach:
             open_when_up(hub, board, patience, browser, wait=wait is not False, strict=strict)
@@ -284,6 +312,25 @@ class _Telling:
             between = " " if line.text[:1].islower() else ": "
             text = f"TensorBoard ({self._board.name}){between}{line.text}"
             print(plain(text), flush=True, file=sys.stderr if line.level == "error" else None)
+
+
+def _read_config(pairs: list[str], file: str | None) -> dict[str, Any]:
+    """Return the fields of a board that a configuration gives; warn of keys without a meaning."""
+    if not pairs and file is None:
+        return {}
+    from tbhub.catalog.selection import is_uri
+    from tbhub.cli.board_config import read_board_config
+    from tbhub.client.paths import absolute, absolute_paths
+
+    found = read_board_config(pairs, file)
+    for key in found.ignored:
+        print(f"tbhub: warning: {plain(key)} has no meaning here and is ignored", file=sys.stderr)
+    values = dict(found.values)
+    if "runs" in values:
+        values["runs"] = absolute_paths(values["runs"])
+    if "uris" in values:
+        values["uris"] = [uri if is_uri(uri) else absolute(uri) for uri in values["uris"]]
+    return values
 
 
 def _numbers(words: list[str]) -> list[int]:
