@@ -332,6 +332,9 @@ _PAGES = {
     "reason.CRASHED": Text(
         "The process that served it ended unexpectedly.", "为其提供服务的进程意外结束。"
     ),
+    "reason.CANCELLED": Text(
+        "The job that served it was cancelled.", "为其提供服务的作业已被取消。"
+    ),
     "reason.START_FAILED": Text("It could not be started.", "无法启动。"),
 }
 
@@ -440,6 +443,7 @@ _RECOGNIZED = {
     "cause.drain": Text("was drained", "被排空"),
     "cause.time_limit": Text("reached its time limit", "已到时限"),
     "cause.node_lost": Text("lost its machine", "失去所在机器"),
+    "cause.terminated": Text("was terminated", "被终止"),
     "cause.cancelled": Text("was cancelled", "被取消"),
     # --- how a host ended, in the words of its launcher
     "log.with_exit_code": Text("with exit code {code}", "退出码 {code}"),

@@ -129,6 +129,14 @@ async def test_without_the_secret_nothing_is_answered(tmp_path: Path, secret: st
 
 
 @running
+async def test_host_that_ends_answers_503_and_not_that_a_board_failed(tmp_path: Path) -> None:
+    log(tmp_path / "a")
+    async with asked() as host:
+        host.control.close()
+        assert await host.put("one", tmp_path / "a") == (503, {"error": "the host is ending"})
+
+
+@running
 async def test_before_it_has_registered_a_host_answers_nobody() -> None:
     async with asked() as host:
         host.control.secret = None

@@ -76,6 +76,10 @@ def ending(life: Life) -> tuple[State, Reason | None, int | None]:
         ([UP[0], HostReady(False), NoData(9)], (State.TERMINATED, Reason.NO_DATA, 1)),
         ([*UP, HostDied(137, verdict="give up")], (State.FAILED, Reason.CRASHED, 137)),
         ([UP[0], HostDied(None, verdict="give up")], (State.FAILED, Reason.CRASHED, None)),
+        (
+            [*UP, HostDied(None, cause=Cause.CANCELLED, verdict="give up")],
+            (State.FAILED, Reason.CANCELLED, None),
+        ),
         ([*UP, Stop(), HostDied(1)], (State.STOPPED, Reason.USER_STOPPED, 0)),
         ([StartFailed("no")], (State.FAILED, Reason.START_FAILED, 1)),
         ([UP[0], StartFailed("no")], (State.FAILED, Reason.START_FAILED, 1)),

@@ -530,6 +530,33 @@ async def test_boards_of_a_killed_host_restart_by_themselves(
 
 
 @running
+async def test_boards_of_a_terminated_host_restart_and_are_not_blamed(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    runs = two_experiments(sqlite, tmp_path)
+    async with Conducted(sqlite, tmp_path) as hub:
+        board = await hub.create(ADMIN, trials=[runs["a"]])
+        keeper = hub.conductor._keeper
+        for number in range(1, 5):  # more often than a board may crash
+            host = f"local-{number}"
+            link = keeper.hosts.get(host)
+            assert link is not None
+            os.kill((await link.health())["pid"], signal.SIGTERM)
+            async with asyncio.timeout(PATIENCE):
+                while (again := await hub.until(board.id, State.RUNNING)).host == host:
+                    await asyncio.sleep(0.01)
+        entry = keeper.registry.get(board.id)
+        assert entry is not None
+        assert not entry.record.crashes
+        said = [each.text for each in (await hub.conductor.logs(ADMIN, board.id)).lines]
+        assert (
+            "Host local-1 was terminated: it ended by signal SIGTERM (exit code 143). "
+            "The board restarts by itself."
+        ) in said
+        assert await hub.names(again.id) == ["a"]
+
+
+@running
 async def test_only_the_board_that_takes_its_process_down_fails(
     sqlite: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

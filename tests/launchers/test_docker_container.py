@@ -186,6 +186,8 @@ def test_settings_in_a_home_are_seen_in_the_containers_home(
 )
 def test_how_a_container_ended_is_said(state: dict[str, Any], limit: int, reason: str) -> None:
     cause = Cause.OUT_OF_MEMORY if state.get("OOMKilled") else Cause.CRASH
+    if state.get("ExitCode") == 143:
+        cause = Cause.TERMINATED
     assert ending(state, limit) == Exited(state.get("ExitCode"), reason, cause)
 
 

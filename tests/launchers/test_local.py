@@ -88,6 +88,7 @@ async def test_a_killed_host_is_known_by_its_signal(
     status = await until_ended(launcher, details)
     assert status.code == 128 + number
     assert number.name in status.reason
+    assert status.taken == (number is signal.SIGTERM)
 
 
 @running

@@ -14,8 +14,10 @@ import pytest
 
 from support.conducted import PATIENCE, running
 from support.ray import RayCluster
+from tbhub.boards.life import Cause
 from tbhub.launchers import ray, ray_options
 from tbhub.launchers.base import Details, Exited, LaunchError, Running, Site, Starting
+from tbhub.launchers.endings import exited
 from tbhub.launchers.ray import RayLauncher
 from tbhub.launchers.ray_options import Ray, actor_name
 
@@ -167,7 +169,7 @@ async def test_an_actor_that_is_killed_takes_its_host_along(
     details = await start(launcher, script, "ray-1")
     await until_printed(launcher, details)
     ray_cluster.tell("kill", actor_name(HUB, "ray-1"))
-    killed = Exited(None, "because its actor was killed (ray.kill)")
+    killed = Exited(None, "because its actor was killed (ray.kill)", Cause.TERMINATED)
     assert await until_ended(launcher, details) == killed
     await until_no_process(script)
     assert await launcher.logs(details, 5) == ["up"]
@@ -247,7 +249,7 @@ async def test_a_cluster_is_asked_from_outside_and_from_within(
         assert await launcher.poll(details) == Running()
         await launcher.stop(details)
         assert await launcher.find() == {}
-        assert await launcher.poll(details) == Exited(143, "by signal SIGTERM (exit code 143)")
+        assert await launcher.poll(details) == exited(143)
     finally:
         await launcher.close()
 

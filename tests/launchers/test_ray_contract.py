@@ -24,7 +24,9 @@ def engine(ray_cluster: RayCluster, tmp_path: Path) -> Engine:
         ray_cluster.tell("kill", actor_name(hub, details["host"]))
 
     options = {"address": ray_cluster.address, "num_cpus": 0.5}
-    return RayEngine("ray", kill, "its actor was killed (ray.kill)", options, link=ray_cluster.link)
+    said = "its actor was killed (ray.kill)"
+    verb = "was terminated"
+    return RayEngine("ray", kill, said, options, verb=verb, link=ray_cluster.link)
 
 
 def lines(hub: HubProcess, board: str) -> list[str]:

@@ -92,7 +92,6 @@ def test_a_worker_that_is_missed_before_its_node_was_taken_too() -> None:
 @pytest.mark.parametrize(
     ("kind", "reason", "text", "code", "said"),
     [
-        ("actor_died_error_context", "RAY_KILL", "", None, "its actor was killed (ray.kill)"),
         (
             "actor_died_error_context",
             "WORKER_DIED",
@@ -125,6 +124,12 @@ def test_other_ends_are_its_own(
     status = ending(dead(kind, reason, text))
     assert said in status.reason
     assert (status.code, status.taken) == (code, False)
+
+
+def test_killed_actor_was_terminated() -> None:
+    killed = dead("actor_died_error_context", "RAY_KILL")
+    text = "because its actor was killed (ray.kill)"
+    assert ending(killed) == Exited(None, text, Cause.TERMINATED)
 
 
 def test_what_ray_says_at_length_is_cut() -> None:

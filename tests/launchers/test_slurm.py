@@ -27,7 +27,9 @@ def cancel(details: Details) -> None:
 
 @pytest.fixture
 def engine(slurm: Slurm) -> Engine:
-    return Engine("slurm", cancel, "being cancelled in Slurm (scancel)", cancels=True)
+    return Engine(
+        "slurm", cancel, "being cancelled in Slurm (scancel)", cancels=True, verb="was cancelled"
+    )
 
 
 @contextmanager

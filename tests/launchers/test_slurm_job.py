@@ -115,6 +115,7 @@ def test_what_is_no_list_of_jobs_is_refused(text: str) -> None:
             Job(7, "x", "FAILED", exit_code=137),
             Exited(137, "by signal SIGKILL (exit code 137)"),
         ),
+        (Job(7, "x", "FAILED", signal=15), Exited(143, "by signal SIGTERM", Cause.TERMINATED)),
         (Job(7, "x", "FAILED", signal=11), Exited(139, "by signal SIGSEGV")),
         (
             Job(7, "x", "CANCELLED"),

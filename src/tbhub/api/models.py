@@ -66,6 +66,7 @@ class Reason(StrEnum):
     MAX_RUNTIME = "MAX_RUNTIME"
     NO_DATA = "NO_DATA"
     CRASHED = "CRASHED"
+    CANCELLED = "CANCELLED"
     START_FAILED = "START_FAILED"
 
 

@@ -134,7 +134,7 @@ class Control:
         elif path == "/control/events" and scope["method"] == "GET":
             await self._stream(receive, send)
         else:
-            await (await self._answer(scope["method"], path, receive)).send(send)
+            await (await self._answer_while_up(scope["method"], path, receive)).send(send)
 
     def _is_hub(self, scope: Scope) -> bool:
         if self.secret is None:
@@ -142,6 +142,18 @@ class Control:
         expected = f"Bearer {self.secret}".encode()
         shown = [value for name, value in scope["headers"] if name == b"authorization"]
         return len(shown) == 1 and hmac.compare_digest(shown[0], expected)
+
+    async def _answer_while_up(self, method: str, path: str, receive: Receive) -> Response:
+        """Answer a request; with 503 if it fails because this process is ending."""
+        try:
+            answer = await self._answer(method, path, receive)
+        except Exception:
+            if not self._closing:
+                raise
+        else:
+            if not self._closing or answer.status < 400:
+                return answer
+        return _json(503, {"error": "the host is ending"})
 
     async def _answer(self, method: str, path: str, receive: Receive) -> Response:
         kind, _, board_id = path.removeprefix("/control/").partition("/")

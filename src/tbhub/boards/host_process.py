@@ -167,8 +167,9 @@ async def _serve(
         return _REFUSED
     logger.info("host %s is registered with %s", config.host, config.hub)
     # uvicorn takes them over, and sends the one that ended it once more.
+    received: list[int] = []
     for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, lambda *_: None)
+        signal.signal(each, lambda number, _: received.append(number))
     watching = asyncio.create_task(_until_lost(control, config.lost_after))
     watching.add_done_callback(lambda _: end())
     control.handovers = _handovers(config.handover)
@@ -180,7 +181,7 @@ async def _serve(
         if control.handovers is not None:
             control.handovers.close()
     watching.cancel()
-    return 0
+    return 128 + received[0] if received else 0  # as if it did not catch the signal
 
 
 def _certificate() -> tuple[ssl.SSLContext, bytes]:

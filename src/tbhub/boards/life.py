@@ -46,6 +46,7 @@ class Cause(StrEnum):
     DRAIN = "was drained"
     TIME_LIMIT = "reached its time limit"
     NODE_LOST = "lost its machine"
+    TERMINATED = "was terminated"
     CANCELLED = "was cancelled"
 
     @property
@@ -388,7 +389,8 @@ def _host_died(life: Life, event: HostDied, now: float) -> After:
         if event.crashes > 1:
             text = f"{text} It was crash {event.crashes} of the processes that served this board."
         message = "\n".join([text, *lines])
-        failed = _ended(life, State.FAILED, Reason.CRASHED, event.exit_code, message, now)
+        reason = Reason.CANCELLED if event.cause is Cause.CANCELLED else Reason.CRASHED
+        failed = _ended(life, State.FAILED, reason, event.exit_code, message, now)
         return failed, [Say(f"failed: {text}", "error"), *(Say(line, "error") for line in lines)]
     where = "in a process of its own" if event.verdict == "isolate" else "by itself"
     text = f"{text} The board restarts {where}."

@@ -71,8 +71,8 @@ def list_boards(
     - `tbhub kill $(tbhub list -q)` ends all of yours
 
     IDLE is how long nobody has looked at a board. EXIT STATUS says why one ended and its exit code:
-    USER_KILLED, USER_STOPPED, IDLE, MAX_RUNTIME, NO_DATA, CRASHED or START_FAILED; `tbhub logs`
-    tells the rest.
+    USER_KILLED, USER_STOPPED, IDLE, MAX_RUNTIME, NO_DATA, CRASHED, CANCELLED (its Slurm job, by
+    scancel) or START_FAILED; `tbhub logs` tells the rest.
     """
     from tbhub.client.find import every_board
 

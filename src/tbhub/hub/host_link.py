@@ -149,6 +149,8 @@ class HostLink:
             answer: dict[str, Any] = orjson.loads(content)
         except ValueError:
             answer = {}
+        if response.status == 503:
+            raise HostGoneError(f"host {self.id} is ending")
         if response.status not in ok:
             text = answer.get("error") or f"host {self.id} answered {response.status}"
             raise HostRefusedError(text)

@@ -12,8 +12,10 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any
 
+from tbhub.boards.life import Cause
 from tbhub.errors import TbhubError
 from tbhub.hub.host_link import HostGoneError, HostImpostorError, HostLink
 from tbhub.launchers.base import Exited, Launcher, LaunchError, Starting, Status
@@ -118,7 +120,9 @@ class HostWatch:
         except LaunchError as error:
             logger.warning("host %s: %s", link.id, error)
             return None
-        return await self._how_it_ended(link, patience=_DYING_SECONDS)
+        status = await self._how_it_ended(link, patience=_DYING_SECONDS)
+        # The signal was the hub's; what the host had hung for counts.
+        return None if status is None else replace(status, cause=Cause.CRASH)
 
 
 async def _answers(link: HostLink) -> bool:

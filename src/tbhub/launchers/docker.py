@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+from tbhub.boards.life import Cause
 from tbhub.launchers.base import (
     Details,
     Exited,
@@ -245,7 +246,7 @@ class DockerLauncher:
     def _ending(self, details: Details, *, by_us: bool = False) -> Status:
         found = self._get(details)
         if found is None:
-            return Exited(None, "when its container was removed")
+            return Exited(None, "when its container was removed", Cause.TERMINATED)
         if found.attrs["State"].get("Running"):  # the list was older
             return Running()
         return ending(found.attrs["State"], 0 if by_us else self._options.memory_bytes)

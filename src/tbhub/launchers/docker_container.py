@@ -19,7 +19,7 @@ from pydantic import Field, field_validator, model_validator
 from tbhub.boards.host_process import AUTO, in_url
 from tbhub.boards.life import Cause
 from tbhub.launchers.base import Exited, Options
-from tbhub.launchers.endings import how
+from tbhub.launchers.endings import exited, how
 from tbhub.launchers.sizes import as_bytes, as_size
 
 MODULE = "tbhub.boards.host_process"
@@ -233,7 +233,7 @@ def ending(state: Mapping[str, Any], limit: int) -> Exited:
         return Exited(None, f"as its container is {state.get('Status')}")
     if code == _KILLED and limit:
         return Exited(code, f"{how(code)}, likely because it ran out of its memory limit{size}")
-    return Exited(code, how(code))
+    return exited(code)
 
 
 def name(hub: str, host_id: str) -> str:

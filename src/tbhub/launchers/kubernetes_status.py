@@ -11,7 +11,7 @@ from typing import Any
 
 from tbhub.boards.life import Cause
 from tbhub.launchers.base import Exited, Running, Starting, Status
-from tbhub.launchers.endings import how
+from tbhub.launchers.endings import exited
 
 REFUSED = 3  # the exit code of a host that the hub does not want, because it had another pod
 # A first failure may be the network; when it is tried again, or cannot be, it will stay so.
@@ -107,7 +107,7 @@ def _terminated(pod: Object, over: Object) -> Exited:
         )
     if _at(pod, "metadata", "deletionTimestamp"):
         return Exited(code, "because its pod was deleted or its node drained", Cause.DRAIN)
-    return Exited(code, how(code) if isinstance(code, int) else "for reasons unknown")
+    return exited(code) if isinstance(code, int) else Exited(code, "for reasons unknown")
 
 
 def _taken(pod: Object, code: int | None = None) -> Exited:

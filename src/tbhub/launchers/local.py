@@ -28,7 +28,7 @@ from tbhub.launchers.base import (
     Starting,
     Status,
 )
-from tbhub.launchers.endings import how
+from tbhub.launchers.endings import exited
 from tbhub.launchers.tail import all_but_newest, last_lines
 
 _MODULE = "tbhub.boards.host_process"
@@ -157,7 +157,7 @@ class LocalLauncher:
             # Its shell was killed; what it had started must not live on unseen.
             self._signal(details, signal.SIGKILL)
             return Exited(None, "by being killed, shell and all")
-        return Exited(code, how(code))
+        return exited(code)
 
     async def stop(self, details: Details) -> None:
         """Asks it to end; kills it when it has not done so in time."""

@@ -12,7 +12,7 @@ from typing import NotRequired, TypedDict
 
 from tbhub.boards import life
 from tbhub.launchers.base import Exited, Running, Starting, Status
-from tbhub.launchers.endings import how
+from tbhub.launchers.endings import exited
 from tbhub.launchers.ray_options import Ray
 from tbhub.launchers.sizes import as_size
 
@@ -88,7 +88,7 @@ def ended(ending: Ending) -> Exited:
     """How a host's process ended."""
     if ending["is_drained"]:
         return Exited(ending["code"], "because its node is drained", life.Cause.DRAIN)
-    return Exited(ending["code"], how(ending["code"]))
+    return exited(ending["code"])
 
 
 def waiting(options: Ray, nodes: list[Node]) -> str:
@@ -149,7 +149,7 @@ def _death(told: Told) -> Exited:
         why, text = _NODE_ENDS.get(cause["node"], (life.Cause.NODE_LOST, "died"))
         return Exited(None, f"because its node {text}", why)
     if cause["reason"] == "RAY_KILL":
-        return Exited(None, "because its actor was killed (ray.kill)")
+        return Exited(None, "because its actor was killed (ray.kill)", life.Cause.TERMINATED)
     if cause["reason"] == "WORKER_DIED":
         return Exited(None, f"because the process of its actor died{_detail(text)}")
     return Exited(None, f"because its actor died: {text}")

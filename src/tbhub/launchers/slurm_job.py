@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tbhub.boards.life import Cause
 from tbhub.launchers.base import Exited, Running, Starting, Status
+from tbhub.launchers.endings import cause_of, exited
 
 if TYPE_CHECKING:
     from tbhub.launchers.slurm import Slurm
@@ -213,9 +214,6 @@ def _exited(job: Job) -> Exited:
         name = f"{job.signal}"
         with suppress(ValueError):
             name = signal.Signals(job.signal).name
-        return Exited(128 + job.signal, f"by signal {name}")
-    if job.exit_code > 128:
-        with suppress(ValueError):
-            name = signal.Signals(job.exit_code - 128).name
-            return Exited(job.exit_code, f"by signal {name} (exit code {job.exit_code})")
-    return Exited(job.exit_code, f"with exit code {job.exit_code}")
+        code = 128 + job.signal
+        return Exited(code, f"by signal {name}", cause_of(code))
+    return exited(job.exit_code)

@@ -2260,7 +2260,7 @@ export interface components {
          * @description Why a board ended.
          * @enum {string}
          */
-        Reason: "USER_KILLED" | "USER_STOPPED" | "IDLE" | "MAX_RUNTIME" | "NO_DATA" | "CRASHED" | "START_FAILED";
+        Reason: "USER_KILLED" | "USER_STOPPED" | "IDLE" | "MAX_RUNTIME" | "NO_DATA" | "CRASHED" | "CANCELLED" | "START_FAILED";
         /**
          * Run
          * @description A run.
