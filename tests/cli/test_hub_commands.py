@@ -633,6 +633,20 @@ def test_any_name(up: Up, name: str) -> None:
     assert up.done("kill", "--", name).startswith(f"killed {name} ({id_})")
 
 
+@pytest.mark.parametrize("name", ["again", "again/b", "again/logs"])
+def test_live_board_goes_before_ended_ones_of_its_name(up: Up, name: str) -> None:
+    first = start(up, "all", f"--name={name}")
+    up.done("kill", name)
+    second = start(up, "all", f"--name={name}")
+    assert second[:8] in up.done("open", name, "--no-browser")
+    assert up.done("kill", name).startswith(f"killed {name} ({second})")
+    assert "USER_KILLED" in up.failed(2, "open", name)
+    assert json.loads(up.done("config", name))["name"] == name
+    said = up.failed(3, "delete", name, "--yes")
+    assert first in said
+    assert second in said
+
+
 def test_runs_of_any_name(up: Up) -> None:
     """Scenario 20."""
     names = ["two words", 'it\'s "quoted", é', "%2f", "\x1b[31mred", "漢\u202e字"]

@@ -812,6 +812,13 @@ async def test_boards_are_found_by_prefix_and_name(sqlite: Database, tmp_path: P
             await conductor.get(ADMIN, "same")
         await conductor.kill(ADMIN, named[0].id)
         assert (await conductor.get(ADMIN, "same")).id == named[1].id
+        await conductor.kill(ADMIN, named[1].id)
+        assert (await conductor.get(ADMIN, "same")).id == named[1].id  # the newest that has ended
+        assert (await conductor.logs(ADMIN, "same")).lines
+        with pytest.raises(Ambiguous):
+            await conductor.get(ADMIN, "same", to_change=True)
+        with pytest.raises(Ambiguous):
+            await conductor.delete(ADMIN, "same")
         await conductor.change(ADMIN, named[1].id, BoardChange(name="'\"<b>%2f.."))
         assert (await conductor.get(ADMIN, "'\"<b>%2f..")).id == named[1].id
 

@@ -34,14 +34,14 @@ def connect() -> Hub:
     return Hub()
 
 
-def find(hub: Hub, board: str) -> Board:
-    """A board by its id, a unique prefix of that, or its name."""
+def find(hub: Hub, board: str, *, to_change: bool = False) -> Board:
+    """Return a board by its id, a unique prefix of that, or its name; see `find_board`."""
     from tbhub.api.problems import NotFound
     from tbhub.client.find import find_board
 
     if not is_text(board):
         raise NotFound(f"There is no board {plain(board)}.")
-    return hub.do(find_board(board))
+    return hub.do(find_board(board, to_change=to_change))
 
 
 def expiring(model: type[Model], expires: str | None, **fields: object) -> Model:

@@ -229,7 +229,9 @@ def extend(
 
     seconds = duration(by)
     with connect() as hub:
-        changed = hub.change_board(find(hub, board).id, build(BoardChange, extend=seconds))
+        changed = hub.change_board(
+            find(hub, board, to_change=True).id, build(BoardChange, extend=seconds)
+        )
     end = f"ends at {clock(changed.deadline)}" if changed.deadline else "has no time to end at"
     print(f"TensorBoard ({plain(changed.name)}) {end}")
 
@@ -272,7 +274,7 @@ def _change_runs(board: str, words: list[str], *, is_more: bool) -> None:
 
     chosen = build(BoardRuns, runs=selector(words))
     with connect() as hub:
-        board = find(hub, board).id
+        board = find(hub, board, to_change=True).id
         changed = hub.add_runs(board, chosen) if is_more else hub.remove_runs(board, chosen)
     print(f"TensorBoard ({plain(changed.name)}) shows {count(changed.runs, 'run')}")
 

@@ -77,7 +77,7 @@ def delete(boards: BoardArguments = None, yes: Yes = False, force: Force = False
         with connect() as hub:
             for board in boards:
                 try:
-                    found.append(find(hub, board))
+                    found.append(find(hub, board, to_change=True))
                 except Exception:
                     if not force:
                         raise
@@ -107,7 +107,7 @@ def _each(
     with connect() as hub:
         for each in dict.fromkeys(boards):
             try:
-                board = find(hub, each)
+                board = find(hub, each, to_change=True)
                 done = act(hub, board)
             except HubUnreachable:
                 raise

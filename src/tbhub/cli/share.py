@@ -46,7 +46,7 @@ def share(
     if show_all and revoke is not None:
         raise ValueError("--list and --revoke exclude one another")
     with connect() as hub:
-        found = find(hub, board).id
+        found = find(hub, board, to_change=True).id
         if revoke is not None:
             hub.revoke_share(found, revoke)
             print(f"revoked {revoke}")

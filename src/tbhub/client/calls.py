@@ -341,6 +341,11 @@ def boards(
     return _get(Boards, "boards", params=params)
 
 
+def find_board(board: str, *, to_change: bool) -> Call[Boards]:
+    """Find the board with an id, a unique prefix of one, or a name; also one with slashes."""
+    return _get(Boards, "boards", params={"board": board, **_params(change=to_change)})
+
+
 def create_board(new: models.NewBoard) -> Call[Board]:
     """Makes a board and has it started; the answer comes before it runs."""
     return _send("POST", Board, "boards", body=new)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tbhub.api.models import Board, Boards
-from tbhub.api.problems import Ambiguous, NotFound
 from tbhub.client import calls
 from tbhub.client.calls import Call
 from tbhub.client.steps import Steps, ask
@@ -16,25 +15,20 @@ Row = TypeVar("Row")
 _PAGE = 500
 
 
-def find_board(name: str) -> Steps[Board]:
-    """A board by its id, a unique prefix of that, or its name.
+def find_board(name: str, *, to_change: bool = True) -> Steps[Board]:
+    """Return a board by its id, a unique prefix of that, or its name; the hub decides which.
 
-    Names that cannot stand in an address are looked up among all boards.
+    Of several boards of a name the hub prefers the caller's own, then live ones.
+
+    Args:
+        to_change: Several ended boards of a name are ambiguous, instead of meaning the newest.
 
     Raises:
         NotFound: There is none.
         Ambiguous: There are several; ``details["matches"]`` lists them.
     """
-    if name and "/" not in name and name not in (".", ".."):
-        return (yield from ask(calls.board(name)))
-    boards = yield from every_board(everyone=True)
-    found = [board for board in boards if board.name == name]
-    if not found:
-        raise NotFound(f"no board {name!r}")
-    if len(found) > 1:
-        matches = [{"id": board.id, "name": board.name} for board in found]
-        raise Ambiguous(f"{len(found)} boards are called {name!r}", matches=matches)
-    return found[0]
+    found = yield from ask(calls.find_board(name, to_change=to_change))
+    return found.boards[0]
 
 
 def every_board(

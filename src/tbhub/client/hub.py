@@ -86,6 +86,7 @@ class Methods:
 
     boards = asking(calls.boards)
     create_board = asking(calls.create_board)
+    find_board = asking(calls.find_board)
     board = asking(calls.board)
     change_board = asking(calls.change_board)
     delete_board = asking(calls.delete_board)

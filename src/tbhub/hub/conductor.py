@@ -102,13 +102,13 @@ class Conductor:
 
     # --- finding
 
-    async def get(self, caller: Caller, board: str) -> Board:
-        """A board by its id, the beginning of it, or its name.
+    async def get(self, caller: Caller, board: str, *, to_change: bool = False) -> Board:
+        """Return a board by its id, the beginning of it, or its name.
 
         Raises:
             NotFound, Ambiguous: See `Registry.find`.
         """
-        return await self._answer(self.registry.find(caller, board))
+        return await self._answer(self.registry.find(caller, board, to_change=to_change))
 
     async def list(
         self,
@@ -170,7 +170,7 @@ class Conductor:
 
     async def runs(self, caller: Caller, board: str, *, limit: int, offset: int) -> Runs:
         """The runs that a board shows, by number."""
-        entry = self.registry.find(caller, board)
+        entry = self.registry.find(caller, board, to_change=False)
 
         def look(connection: Connection) -> Runs:
             uris = store.shown_by(connection, entry.id).uris
@@ -195,7 +195,7 @@ class Conductor:
         after_id: int | None = None,
     ) -> LogLines:
         """What has happened to a board, oldest first."""
-        entry = self.registry.find(caller, board)
+        entry = self.registry.find(caller, board, to_change=False)
         found = await self._keeper.read(
             lambda connection: store.lines(
                 connection,

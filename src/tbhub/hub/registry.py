@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from tbhub.api.models import Board, State
 from tbhub.api.problems import Ambiguous, NotFound
@@ -182,10 +183,11 @@ class Registry:
         """A board by its whole id or the short one."""
         return self._entries.get(id_or_short) or self._shorts.get(id_or_short)
 
-    def find(self, caller: Caller, text: str) -> Entry:
-        """The board somebody means: by id, by the beginning of an id, or by name.
+    def find(self, caller: Caller, text: str, *, to_change: bool = True) -> Entry:
+        """Return the board with an id, with the only id that begins so, or with a name.
 
-        Of several boards of a name, one's own goes before others', a live one before ended ones.
+        Of several boards of a name the caller's own go before others', live ones before ended
+        ones. Of several ended ones the newest is returned unless the board is to be changed.
 
         Raises:
             NotFound: There is none, or none that may be seen.
@@ -197,11 +199,10 @@ class Registry:
             return entry
         seen = [each for each in self if text and each.may_be_seen_by(caller)]
         named = [each for each in seen if each.name == text]
-        for narrower in (
-            [each for each in named if each.owner_id == caller.user_id],
-            [each for each in named if each.owner_id == caller.user_id and each.is_live],
-        ):
-            named = narrower or named
+        named = [each for each in named if each.owner_id == caller.user_id] or named
+        named = [each for each in named if each.is_live] or named
+        if not to_change and not any(each.is_live for each in named):
+            named = sorted(named, key=attrgetter("created", "id"))[-1:]
         found = named or [each for each in seen if each.id.startswith(text.lower())]
         if not found:
             raise NotFound(f"There is no board {text!r}.", board=text)

@@ -2910,6 +2910,10 @@ export interface operations {
                 live?: boolean;
                 /** @description Only those that show this run. */
                 run?: number | null;
+                /** @description Only the board with this id, beginning of an id, or name. Of several of a name: the caller's own, then live ones, then the newest that has ended. */
+                board?: string | null;
+                /** @description With `board`, to change it: several ended ones are ambiguous. */
+                change?: boolean;
                 /** @description How many at most. */
                 limit?: number;
                 /** @description How many to leave out first. */
@@ -2941,6 +2945,24 @@ export interface operations {
             };
             /** @description Known to exist, but not for this role; what may not even be seen is `NotFound`. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description No such board, run, user, …, or none that the caller may see. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemAnswer"];
+                };
+            };
+            /** @description A prefix or a name that fits several; `details["matches"]` lists them. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

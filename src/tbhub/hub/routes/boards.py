@@ -59,7 +59,7 @@ _PING = 15.0
 Lines = Annotated[int, Query(ge=0, le=100_000)]
 
 
-@router.get("/boards", responses=problems(), response_model=Boards)
+@router.get("/boards", responses=_ONE, response_model=Boards)
 async def list_boards(
     hub: TheHub,
     caller: Reader,
@@ -70,10 +70,25 @@ async def list_boards(
     run: Annotated[
         int | None, Query(ge=1, le=2**63 - 1, description="Only those that show this run.")
     ] = None,
+    board: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="Only the board with this id, beginning of an id, or name. Of several of "
+            "a name: the caller's own, then live ones, then the newest that has ended.",
+        ),
+    ] = None,
+    change: Annotated[
+        bool,
+        Query(description="With `board`, to change it: several ended ones are ambiguous."),
+    ] = False,
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> Response:
     """The caller's boards, the newest first."""
+    if board is not None:
+        one = await hub.conductor.get(caller, board, to_change=change)
+        return as_json(Boards(total=1, boards=[one]))
     found = await hub.conductor.list(
         caller, everyone=everyone, live_only=live, run=run, limit=limit, offset=offset
     )
@@ -240,7 +255,7 @@ async def list_shares(hub: TheHub, caller: Reader, board: BoardId) -> list[Share
 @router.post("/boards/{board:path}/shares", status_code=201, responses=_ONE)
 async def create_share(hub: TheHub, caller: Writer, board: BoardId, new: NewShare) -> Share:
     """A link that shows a board, and nothing else, to whoever has it; shown this once."""
-    found = await hub.conductor.get(caller, board)
+    found = await hub.conductor.get(caller, board, to_change=True)
     share, text = await asyncio.to_thread(hub.shares.create, caller, found.id, new.expires_in)
     return share.model_copy(update={"url": f"{found.url}?share={text}"})
 
@@ -248,7 +263,7 @@ async def create_share(hub: TheHub, caller: Writer, board: BoardId, new: NewShar
 @router.delete("/boards/{board:path}/shares/{share}", status_code=204, responses=_ONE)
 async def delete_share(hub: TheHub, caller: Writer, board: BoardId, share: Number) -> None:
     """Makes a link worthless."""
-    found = await hub.conductor.get(caller, board)
+    found = await hub.conductor.get(caller, board, to_change=True)
     await asyncio.to_thread(hub.shares.delete, found.id, share)
 
 
