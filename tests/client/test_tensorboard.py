@@ -449,13 +449,33 @@ def test_coroutines() -> None:
     asyncio.run(main())
 
 
-def test_the_second_argument_may_be_wait_as_in_pai() -> None:
-    board = TensorBoard.create("runs/a", False)
+def test_positional_arguments_are_those_of_pai() -> None:
+    board = TensorBoard.create("runs/a", False, "from pai", 30, "dlc123", "job")
     assert board.details.state in ("QUEUED", "STARTING")
     assert board.tensorboard_id == board.id
+    assert (board.display_name, board.details.max_runtime) == ("from pai", 1800)
+    assert TensorBoard.create("runs/a", True, None, None, "dlc123", "job").id == board.id
     assert TensorBoard.create("runs/a", True).details.state == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("runs/a", "exp:a"), "wait takes True or False, not 'exp:a'. hint: name what to show"),
+        (("runs/a", True, 7), "display_name takes text, not 7"),
+        (("runs/a", True, ["exp:a"]), "display_name takes text"),
+        (("runs/a", True, "x", "dlc123"), "max_runtime_in_minutes takes a number, not 'dlc123'"),
+        (("runs/a", True, "x", 5, 7), "source_id takes text, not 7"),
+        (("runs/a", True, "x", 5, "a", "b", "all"), "positional arguments"),
+    ],
+)
+def test_positional_argument_of_the_wrong_kind_raises(
+    arguments: tuple[Any, ...], error: str
+) -> None:
+    with pytest.raises(TypeError, match=error):
+        TensorBoard.create(*arguments)
     with pytest.raises(TypeError, match="runs takes a selector"):
-        TensorBoard.create(runs=True)
+        TensorBoard.create(runs=True)  # type: ignore[arg-type]
 
 
 def test_a_board_is_attached_to_by_its_id() -> None:

@@ -94,20 +94,38 @@ class _Finds(Generic[P]):
         return method
 
 
+def _check_positional(
+    wait: object, display_name: object, minutes: object, source_id: object, source_type: object
+) -> None:
+    """Raise `TypeError` for arguments of `create` that were meant for another parameter."""
+    if not isinstance(wait, bool):
+        raise TypeError(
+            f"wait takes True or False, not {wait!r}. hint: name what to show: runs={wait!r}"
+        )
+    texts = {"display_name": display_name, "source_id": source_id, "source_type": source_type}
+    for name, value in texts.items():
+        if value is not None and not isinstance(value, str):
+            raise TypeError(
+                f"{name} takes text, not {value!r}. hint: pass runs, experiments and trials by name"
+            )
+    if minutes is not None and (isinstance(minutes, bool) or not isinstance(minutes, int | float)):
+        raise TypeError(f"max_runtime_in_minutes takes a number, not {minutes!r}")
+
+
 def _create(
     uri: Uris | None = None,
-    runs: Selectors | bool | None = None,
-    experiments: Named | None = None,
-    trials: Named | None = None,
-    *,
     wait: bool = True,
     display_name: str | None = None,
-    key: str | None = None,
     max_runtime_in_minutes: float | None = None,
-    idle_timeout: float | None = None,
-    no_data_timeout: float | None = None,
     source_id: str | None = None,
     source_type: str | None = None,
+    *,
+    runs: Selectors | None = None,
+    experiments: Named | None = None,
+    trials: Named | None = None,
+    key: str | None = None,
+    idle_timeout: float | None = None,
+    no_data_timeout: float | None = None,
     timeout: float | None = 60.0,
     follow: bool = False,
     reuse: bool = False,
@@ -123,26 +141,27 @@ def _create(
 ) -> Steps[Board]:
     """Makes a board over runs named in any of these ways; together they are the union.
 
+    Positional arguments are those of PAI's `TensorBoard.create`, in its order.
+
     Args:
         uri: A path or URI of logs, or several. A relative path is one of this machine.
-        runs: A selector: ``"exp:7"``, ``"run1-run5 where lr<0.01"``. Or several without ``where``,
-            ``order by`` and ``limit``. A bool is `wait`, which is PAI's second parameter:
-            ``TensorBoard.create(uri, False)``.
-        experiments: An experiment by number or name, or several.
-        trials: A run by number (``23``, ``"23"``, ``"#23"``, ``"trial:23"``) or name, or several.
         wait: Return when the board is up.
         display_name: What it is called; without one it gets a pet name.
+        max_runtime_in_minutes: When it ends whatever happens; 0: never.
+        source_id: With `source_type`, what the board belongs to. The same source is the same
+            board, as with `key`.
+        source_type: See `source_id`.
+        runs: A selector: ``"exp:7"``, ``"run1-run5 where lr<0.01"``. Or several without ``where``,
+            ``order by`` and ``limit``.
+        experiments: An experiment by number or name, or several.
+        trials: A run by number (``23``, ``"23"``, ``"#23"``, ``"trial:23"``) or name, or several.
         key: Get-or-create: the same key is the same board, started if it was not. It shows what it
             was made with and what was added to it, whatever is asked for now; its name, times and
             options stay, too. A warning says so where its sources or options are others.
-        max_runtime_in_minutes: When it ends whatever happens; 0: never.
         idle_timeout: Seconds without anybody looking after which it stops; 0: never. Without it
             the hub's.
         no_data_timeout: Seconds without anything logged after which it ends; 0: never. Without it
             the hub's.
-        source_id: With `source_type`, what the board belongs to. The same source is the same
-            board, as with `key`.
-        source_type: See `source_id`.
         timeout: Seconds `wait` may take; None: as long as it takes.
         follow: Runs that come to match later are shown, too.
         reuse: Take a board of mine with the same sources, if there is one.
@@ -160,7 +179,7 @@ def _create(
         hub: The hub to ask; without one: see `Hub`.
 
     Raises:
-        TypeError: A run, an experiment or a place is of a kind that names none.
+        TypeError: An argument is of a kind that it does not take.
         BadRequest: There is nothing to show, or a selector or a number cannot be.
         NotFound: There is no such run, or none that may be seen.
         TensorboardLimitExceeded: No more boards may run; its details name those that do.
@@ -170,16 +189,12 @@ def _create(
         SourceUnreadable: A bucket or path cannot be read: why, and what would help. The board
             stays, and shows its runs as soon as they can be read.
     """
+    _check_positional(wait, display_name, max_runtime_in_minutes, source_id, source_type)
+    if isinstance(runs, bool):
+        raise TypeError("runs takes a selector or a list of them, not bool. hint: wait=False")
     if key is None and source_id is not None:
         key = f"{source_type or 'source'}:{source_id}"
-    if isinstance(runs, bool):
-        if uri is None:
-            raise TypeError("runs takes a selector or a list of them, not bool. hint: wait=False")
-        wait = runs
-        runs = None
     minutes = max_runtime_in_minutes
-    if isinstance(minutes, str):
-        raise TypeError(f"max_runtime_in_minutes takes a number, not {minutes!r}")
     found = yield from find_trials(trials)
     new = calls.build(
         NewBoard,
