@@ -842,6 +842,10 @@ _RECOGNIZED_PROBLEMS = {
     ),
     "missing.deleted_board": Text("The board was deleted.", "看板已被删除。"),
     "missing.log": Text("this run has no console log", "此运行没有控制台日志。"),
+    "missing.log_file": Text(
+        "this run has no console log {file}; there are {files}",
+        "此运行没有控制台日志 {file}；现有 {files}。",
+    ),
     "missing.matches": Text(
         "No run matches {selector}. A board that follows waits for some.",
         "没有符合 {selector} 的运行。持续添加运行的看板会等待它们出现。",

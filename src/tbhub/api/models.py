@@ -533,16 +533,22 @@ class RunDetails(_Model):
 
 
 class RunLog(_Model):
-    """The end of what a run has printed.
+    """A part of what a run has printed.
 
     Args:
         size: Of all of it, in bytes.
         offset: Where `text` begins.
+        end: Where `text` ends: a later request continues with `after=end`.
+        file: Which console log this is, below the run's directory.
+        files: All console logs of the run, the newest last: of its attempts and ranks.
     """
 
     text: str
     size: int
     offset: int
+    end: int
+    file: str
+    files: list[str]
 
 
 class ExistingLogs(_Request):

@@ -146,6 +146,56 @@ def show_run(
         print(f"  {plain(tag)}: {last} at step {metric.last_step:,}{ends}, {points}")
 
 
+@app.command("logs")
+def logs(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="A run: its number, its name, or the end of its path.",
+            autocompletion=complete_selectors,
+        ),
+    ],
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Continue with new output until the run ends.")
+    ] = False,
+    tail: Annotated[
+        int | None,
+        typer.Option("--tail", min=0, max=100_000, metavar="N", help="Only the last N lines."),
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option("--head", min=0, metavar="N", help="Only the first N lines.")
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file",
+            metavar="NAME",
+            help="One of several console logs, of an earlier attempt or a rank: "
+            "`console.log.again1`; unless given the newest.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print an object to a line.")] = False,
+) -> None:
+    """Print what the command of a run has printed, as `tbhub run` has kept it.
+
+    - `tbhub runs logs 12 --tail 20`
+    - `tbhub runs logs exp8/run82 -f`
+    - `tbhub runs logs 12 --file console.log` of the first attempt
+
+    On a terminal, escape sequences other than colours are removed.
+    """
+    from tbhub.cli.run_logs import print_run_log
+
+    if head is not None and (tail is not None or follow):
+        raise ValueError("--head goes neither with --tail nor with -f")
+    found = _one(run)
+    with connect() as hub:
+        print_run_log(
+            hub, found.id, follow=follow, tail=tail, head=head, file=file, as_json=as_json
+        )
+
+
 @app.command("edit")
 def edit(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run: its number or name.")],

@@ -284,9 +284,12 @@ def run_details(number: int) -> Call[models.RunDetails]:
     return _get(models.RunDetails, "runs", number, "details")
 
 
-def run_log(number: int, *, tail: int | None = None) -> Call[models.RunLog]:
-    """The last lines of what a run has printed."""
-    return _get(models.RunLog, "runs", number, "log", params=_params(tail=tail))
+def run_log(
+    number: int, *, tail: int | None = None, after: int | None = None, file: str | None = None
+) -> Call[models.RunLog]:
+    """Read the last lines of what a run has printed, or what follows an offset."""
+    params = _params(tail=tail, after=after, file=file)
+    return _get(models.RunLog, "runs", number, "log", params=params)
 
 
 def run_files(number: int, *, below: str = "") -> Call[models.FileEntries]:

@@ -1,7 +1,8 @@
-"""What a run has printed: the file ``console.log`` beside its logs, read from its end."""
+"""What a run has printed: the file ``console.log`` beside its logs, read in parts."""
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -20,18 +21,31 @@ _MOST = 1 << 20  # bytes that are looked at
 _PATIENCE = Patience(timeout=15.0, connect_timeout=5.0, retries=2, total=20.0)
 
 
-def tail_of(hub: Hub, run: int, facts: Facts, lines: int) -> RunLog:
-    """The last lines.
+def read_log(
+    hub: Hub, run: int, facts: Facts, *, lines: int, after: int | None, file: str | None
+) -> RunLog:
+    """Read the last lines of a console log, or what follows an offset; at most a megabyte.
+
+    Args:
+        file: Which of the run's console logs; without it the newest.
 
     Raises:
         NotFound: The run has printed nothing, or nobody has kept it.
     """
     store, path = open_files(hub, run, facts, _PATIENCE)
+    top = f"{path}/" if path else ""
     try:
-        name = _newest(entry.path for entry in store.list(path))
-        size = store.stat(name).size
-        offset = max(0, size - _MOST)
-        data = store.read(name, offset, size - offset) if size else b""
+        files = _logs_in(entry.path.removeprefix(top) for entry in store.list(path))
+        if not files:
+            raise NotFound("this run has no console log")
+        name = files[-1] if file is None else file
+        if name not in files:
+            there = ", ".join(files)
+            raise NotFound(f"this run has no console log {name}; there are {there}")
+        size = store.stat(top + name).size
+        offset = max(0, size - _MOST) if after is None else min(after, size)
+        length = min(size - offset, _MOST)
+        data = store.read(top + name, offset, length) if length else b""
     except StoreError as error:
         problem = as_problem(error, NAME)
         if isinstance(problem, NotFound):
@@ -39,21 +53,32 @@ def tail_of(hub: Hub, run: int, facts: Facts, lines: int) -> RunLog:
         raise problem from None
     finally:
         store.close()
-    begin = _begin_of_last(data, lines)
-    return RunLog(text=data[begin:].decode(errors="replace"), size=size, offset=offset + begin)
+    begin = _begin_of_last(data, lines) if after is None else 0
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(data[begin:])
+    cut = len(decoder.getstate()[0])  # bytes of a character that is not complete yet
+    return RunLog(
+        text=text,
+        size=size,
+        offset=offset + begin,
+        end=offset + len(data) - cut,
+        file=name,
+        files=files,
+    )
 
 
-def _newest(paths: Iterable[str]) -> str:
-    """The log of the last attempt: each that begins anew has one beside those before."""
-    found: dict[int, str] = {}
+def _logs_in(paths: Iterable[str]) -> list[str]:
+    """Return the console logs among the files of a run, that of the last attempt last.
+
+    Each attempt that begins anew has one beside those before.
+    """
+    found: list[tuple[int, str]] = []
     for path in paths:
         name = path.rpartition("/")[2]
         again = name.removeprefix(f"{NAME}.again")
         if name == NAME or again.isdecimal():
-            found[0 if name == NAME else int(again)] = path
-    if not found:
-        raise NotFound("this run has no console log")
-    return found[max(found)]
+            found.append((0 if name == NAME else int(again), path))
+    return [path for _, path in sorted(found)]
 
 
 def _begin_of_last(data: bytes, lines: int) -> int:

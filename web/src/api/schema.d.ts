@@ -867,7 +867,7 @@ export interface paths {
         };
         /**
          * Get Log
-         * @description The end of what a run has printed.
+         * @description The end of what a run has printed, or a part of it; at most a megabyte.
          */
         get: operations["get_log_api_v1_runs__run__log_get"];
         put?: never;
@@ -2436,13 +2436,22 @@ export interface components {
         };
         /**
          * RunLog
-         * @description The end of what a run has printed.
+         * @description A part of what a run has printed.
          *
          *     Args:
          *         size: Of all of it, in bytes.
          *         offset: Where `text` begins.
+         *         end: Where `text` ends: a later request continues with `after=end`.
+         *         file: Which console log this is, below the run's directory.
+         *         files: All console logs of the run, the newest last: of its attempts and ranks.
          */
         RunLog: {
+            /** End */
+            end: number;
+            /** File */
+            file: string;
+            /** Files */
+            files: string[];
             /** Offset */
             offset: number;
             /** Size */
@@ -7708,6 +7717,10 @@ export interface operations {
             query?: {
                 /** @description So many lines at most. */
                 tail?: number;
+                /** @description What follows this offset in bytes, instead of the end. */
+                after?: number | null;
+                /** @description One of `files`; the newest unless given. */
+                file?: string | null;
             };
             header?: never;
             path: {

@@ -80,10 +80,17 @@ def get_log(
     caller: Reader,
     run: Number,
     tail: Annotated[int, Query(ge=0, le=100_000, description="So many lines at most.")] = 1000,
+    after: Annotated[
+        int | None,
+        Query(ge=0, le=2**62, description="What follows this offset in bytes, instead of the end."),
+    ] = None,
+    file: Annotated[
+        str | None, Query(max_length=1000, description="One of `files`; the newest unless given.")
+    ] = None,
 ) -> RunLog:
-    """The end of what a run has printed."""
+    """The end of what a run has printed, or a part of it; at most a megabyte."""
     facts = _require_sight(hub, caller, run)
-    return run_log.tail_of(hub, run, facts, tail)
+    return run_log.read_log(hub, run, facts, lines=tail, after=after, file=file)
 
 
 def _require_sight(hub: Hub, caller: Caller, run: int) -> Facts:
