@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, Self, get_args
 
+_Kind = Literal["log", "problem", "finding"]
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 
@@ -74,7 +75,12 @@ def recognize_problem(written: str) -> str:
     return _recognize(written, "problem")
 
 
-def _recognize(written: str, kind: Literal["log", "problem"]) -> str:
+def recognize_finding(written: str) -> str:
+    """Return the message that a finding of the doctor was made of; other text as it is."""
+    return _recognize(written, "finding")
+
+
+def _recognize(written: str, kind: _Kind) -> str:
     for code, pattern in _patterns(kind):
         found = pattern.fullmatch(written)
         if found is not None:
@@ -83,17 +89,18 @@ def _recognize(written: str, kind: Literal["log", "problem"]) -> str:
     return written
 
 
-def _recognize_value(name: str, written: str, kind: Literal["log", "problem"]) -> str:
+def _recognize_value(name: str, written: str, kind: _Kind) -> str:
     if name in _VERBATIM:
         return written
     return _recognize(written, "log" if name == "why" else kind)
 
 
 @cache
-def _patterns(kind: Literal["log", "problem"]) -> list[tuple[str, re.Pattern[str]]]:
+def _patterns(kind: _Kind) -> list[tuple[str, re.Pattern[str]]]:
     """Return a pattern for each text that is recognized, those with the most words first."""
     made = []
-    for code, each in (_RECOGNIZED if kind == "log" else _RECOGNIZED_PROBLEMS).items():
+    known = {"log": _RECOGNIZED, "problem": _RECOGNIZED_PROBLEMS, "finding": _FINDINGS}
+    for code, each in known[kind].items():
         parts = re.split(r"\{(\w+)\}", each.en)
         pattern = "".join(
             f"(?P<{part}>{_VALUES.get(part, '.+?')})" if number % 2 else re.escape(part)
@@ -1228,10 +1235,187 @@ _FAILED_CHECKS = {
     "check.delete": Text("{why}", "无法删除：{why}"),
 }
 
+# What `tbhub doctor` finds; `where` and `names` are the user's own.
+_FINDINGS = {
+    "doctor.well_one": Text(
+        "Nothing wrong was found: 1 run looked at.", "未发现问题：检查了 1 个运行。"
+    ),
+    "doctor.well": Text(
+        "Nothing wrong was found: {n} runs looked at.", "未发现问题：检查了 {n} 个运行。"
+    ),
+    "doctor.serves": Text(
+        "Host {where} (process {value}) serves TensorBoard {second}.",
+        "主机 {where}（进程 {value}）提供 TensorBoard {second}。",
+    ),
+    "doctor.reads": Text(
+        "Host {value} reads {where}: {amount}.", "主机 {value} 读取 {where}：{amount}。"
+    ),
+    "doctor.cannot_read": Text(
+        "Host {value} cannot read {source}.", "主机 {value} 无法读取 {source}。"
+    ),
+    "doctor.read_before": Text(
+        "{source}; it shows {amount} that it has read before", "{source}；显示之前读取的{amount}"
+    ),
+    "doctor.credentials": Text("{source}, credentials: {by}", "{source}，凭据：{by}"),
+    "doctor.user": Text("{source}, as {second}", "{source}，用户：{second}"),
+    "doctor.sent": Text(
+        "sent by the hub {value} from connection {second}", "由 hub 从连接 {second} 提供 {value}"
+    ),
+    "doctor.sent_environment": Text(
+        "sent by the hub {value} from the hub's environment", "由 hub 从其环境变量提供 {value}"
+    ),
+    "doctor.own": Text("of the backend's environment {value}", "后端的环境变量 {value}"),
+    "doctor.traffic": Text(
+        "Stores have been asked {n} times for {places} bytes.",
+        "已向存储请求 {n} 次，共 {places} 字节。",
+    ),
+    "doctor.traffic_allowed": Text(
+        "Stores have been asked {n} times for {places} bytes. It may ask {runs} times a minute; "
+        "where that is used up new points come later.",
+        "已向存储请求 {n} 次，共 {places} 字节。每分钟最多请求 {runs} 次；"
+        "用完后新数据点会延迟出现。",
+    ),
+    "doctor.host": Text("Host {value}: {why}", "主机 {value}：{why}"),
+    "doctor.amount": Text("{runs} runs in {n} event files", "{n} 个事件文件中的 {runs} 个运行"),
+    "doctor.amount_one_file": Text("{runs} runs in 1 event file", "1 个事件文件中的 {runs} 个运行"),
+    "doctor.amount_one_run": Text("1 run in {n} event files", "{n} 个事件文件中的 1 个运行"),
+    "doctor.amount_one": Text("1 run in 1 event file", "1 个事件文件中的 1 个运行"),
+    "doctor.failed": Text("It has failed ({value}): {why}", "已失败（{value}）：{why}"),
+    "doctor.ended": Text("It has ended for good ({value}): {why}", "已永久结束（{value}）：{why}"),
+    "doctor.stopped": Text("It is stopped ({value}): {why}", "已停止（{value}）：{why}"),
+    "doctor.not_up": Text("It is {value}: it is not up yet.", "状态为 {value}：尚未就绪。"),
+    "doctor.no_answer": Text("Its host does not answer: {why}.", "其主机没有应答：{why}。"),
+    "doctor.nothing": Text("Nothing matches {selector}.", "没有与 {selector} 匹配的内容。"),
+    "doctor.has_more": Text(
+        "It has {runs} runs, of which {n} were looked at.",
+        "共有 {runs} 个运行，检查了其中 {n} 个。",
+    ),
+    "doctor.many": Text(
+        "{runs} runs are more than a page of TensorBoard shows quickly.",
+        "{runs} 个运行过多，TensorBoard 页面无法快速显示。",
+    ),
+    "doctor.loading": Text(
+        "{n} of {runs} runs have been read so far.", "目前已读取 {runs} 个运行中的 {n} 个。"
+    ),
+    "doctor.missing": Text("{where} is not there.", "{where} 不存在。"),
+    "doctor.unreadable": Text("{where} cannot be read: {why}.", "{where} 无法读取：{why}。"),
+    "doctor.unreadable_with": Text(
+        "{where} cannot be read: {why}. Credentials: {by}.", "{where} 无法读取：{why}。凭据：{by}。"
+    ),
+    "doctor.no_files": Text("{where} has no event files.", "{where} 没有事件文件。"),
+    "doctor.no_files_itself": Text(
+        "{where} has no event files itself; what lies below it is shown.",
+        "{where} 本身没有事件文件；显示其下的内容。",
+    ),
+    "doctor.network": Text(
+        "{where} is on a network file system, where changes are found by looking every few "
+        "seconds.",
+        "{where} 位于网络文件系统，每隔几秒检查一次变化。",
+    ),
+    "doctor.silent": Text(
+        "{where} is said to be running, and nothing has reached its files for minutes.",
+        "{where} 标记为运行中，但文件已有数分钟没有写入。",
+    ),
+    "doctor.unwritten": Text(
+        "{where} has files in which nothing is logged yet.", "{where} 的文件中尚无任何记录。"
+    ),
+    "doctor.rewinds": Text("{where} has steps that go back.", "{where} 的步数有回退。"),
+    "doctor.future": Text(
+        "{where} has events from the future, the last of {value} UTC.",
+        "{where} 有来自未来的事件，最后一个在 {value} UTC。",
+    ),
+    "doctor.problem": Text("{where} has a problem: {why}.", "{where} 有问题：{why}。"),
+    "doctor.is_gone": Text("it is gone", "主机已不存在"),
+    # --- what to do
+    "advice.bucket": Text(
+        "Check the name of the bucket, or create it.", "请检查存储桶的名称，或创建它。"
+    ),
+    "advice.right": Text(
+        "The user that the board is served as needs the right to read it.",
+        "提供看板服务的用户需要读取权限。",
+    ),
+    "advice.storage_test": Text(
+        "`tbhub storage test {value}` tells more; `tbhub storage add NAME {where}` gives the hub "
+        "credentials for it.",
+        "用 `tbhub storage test {value}` 查看详情；"
+        "用 `tbhub storage add NAME {where}` 为 hub 提供凭据。",
+    ),
+    "advice.storage_used": Text(
+        "`tbhub storage test {value} --for boards` tests the connection that is used; `tbhub "
+        "storage add NAME {where}` gives the hub other credentials for it.",
+        "用 `tbhub storage test {value} --for boards` 测试所用的连接；"
+        "用 `tbhub storage add NAME {where}` 为 hub 提供其他凭据。",
+    ),
+    "advice.wait_host": Text("Wait half a minute: it is replaced.", "请等待半分钟：主机会被替换。"),
+    "advice.wait_host_start": Text(
+        "Wait half a minute: it is replaced. Then start the board again.",
+        "请等待半分钟：主机会被替换。然后重新启动看板。",
+    ),
+    "advice.restart": Text(
+        "Start it again: tbhub restart {value}. See tbhub logs {second}.",
+        "请重新启动：`tbhub restart {value}`。参见 `tbhub logs {second}`。",
+    ),
+    "advice.another": Text(
+        "Make another one with the same runs: tbhub start.", "请用相同的运行新建：`tbhub start`。"
+    ),
+    "advice.open": Text("Open its link.", "请打开其链接。"),
+    "advice.wait": Text("Wait a moment.", "请稍候。"),
+    "advice.look": Text(
+        "Look with tbhub runs; a board made with --follow shows what comes later.",
+        "请用 `tbhub runs` 查看；用 `--follow` 创建的看板会显示之后出现的运行。",
+    ),
+    "advice.fewer": Text(
+        "Choose fewer, for example with where and limit.", "请减少运行，例如使用 where 和 limit。"
+    ),
+    "advice.loading": Text(
+        "Wait: what has been read is shown already.", "请等待：已读取的内容已经显示。"
+    ),
+    "advice.damaged": Text(
+        "tbhub check tells where; tbhub repair writes the good ones anew.",
+        "`tbhub check` 指出位置；`tbhub repair` 重新写出完好的记录。",
+    ),
+    "advice.moved": Text(
+        "Was the directory moved or deleted, or is its disk not mounted?",
+        "目录是否被移动或删除，或磁盘未挂载？",
+    ),
+    "advice.rights": Text(
+        "The hub runs as another user than who logs: give it the right to read.",
+        "hub 的运行用户与写日志的用户不同：请授予读取权限。",
+    ),
+    "advice.not_begun": Text(
+        "Training has not begun, or logs to another directory.", "训练尚未开始，或写入了其他目录。"
+    ),
+    "advice.flush": Text(
+        "The writer keeps events in memory: call flush(), or lower flush_secs. "
+        "Or the process is gone.",
+        "writer 将事件保留在内存中：请调用 flush() 或减小 flush_secs。也可能进程已结束。",
+    ),
+    "advice.not_flushed": Text(
+        "The writer has not flushed yet: call flush(), or lower flush_secs.",
+        "writer 尚未写出：请调用 flush() 或减小 flush_secs。",
+    ),
+    "advice.restarted": Text(
+        "A restart logged earlier steps again: lines go back, or are drawn twice.",
+        "重启后再次记录了较早的步数：曲线会回退或重复绘制。",
+    ),
+    "advice.clock": Text(
+        "The clock of the machine that logs is ahead, or the hub's is behind.",
+        "写日志的机器时钟偏快，或 hub 的时钟偏慢。",
+    ),
+    "advice.path": Text(
+        "It is shown as soon as it is. Is the path right?", "出现后会立即显示。路径是否正确？"
+    ),
+    "advice.more_requests": Text(
+        "Make one with more: tbhub start --requests-per-minute.",
+        "请新建请求数更多的看板：`tbhub start --requests-per-minute`。",
+    ),
+}
+
 TEXTS: Mapping[str, Text] = {
     **_PROBLEMS,
     **_PAGES,
     **_RECOGNIZED,
     **_RECOGNIZED_PROBLEMS,
     **_FAILED_CHECKS,
+    **_FINDINGS,
 }

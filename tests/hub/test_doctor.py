@@ -13,8 +13,10 @@ import pytest
 
 from support.conducted import log
 from tbhub import SummaryWriter
-from tbhub.api.models import Board, Finding, Metric, Reason, Run, State
-from tbhub.hub.doctor import Place, diagnose, look_at
+from tbhub.api.models import Board, Finding, Findings, Metric, Reason, Run, State
+from tbhub.hub import doctor
+from tbhub.hub.doctor import Place, look_at
+from tbhub.hub.language import language, translate_findings
 
 NOW = 1_800_000_000.0
 WELL = Place(files=1, size=10_000, written=NOW - 5)
@@ -60,6 +62,22 @@ def run(**more: Any) -> Run:
         "metrics": {"loss": metric()},
     }
     return Run.model_validate(fields | more)
+
+
+def diagnose(*known: Any, **more: Any) -> list[Finding]:
+    """Return what is found, all of which is known in Chinese."""
+    findings = doctor.diagnose(*known, **more)
+    token = language.set("zh")
+    try:
+        chinese = translate_findings(Findings(findings=findings)).findings
+    finally:
+        language.reset(token)
+    for each, other in zip(findings, chinese, strict=True):
+        assert (each.level, each.subject) == (other.level, other.subject)
+        if each.subject not in ("notice", "damaged records"):  # in the words of its host
+            assert each.text != other.text, each.text
+        assert not each.advice or each.advice != other.advice, each.advice
+    return findings
 
 
 def found(

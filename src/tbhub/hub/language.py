@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
+from tbhub.api.models import Findings
 from tbhub.api.problems import Problem
 from tbhub.boards.wsgi import Scope
 from tbhub.hub.gate import cookie
-from tbhub.texts import LANGUAGES, TEXTS, Language, Message, recognize, recognize_problem, text
+from tbhub.texts import (
+    LANGUAGES,
+    TEXTS,
+    Language,
+    Message,
+    recognize,
+    recognize_finding,
+    recognize_problem,
+    text,
+)
 
 COOKIE = "tbhub-language"  # set by web/src/lib/i18n.svelte.ts
 _MAX_HEADER = 1000
@@ -51,6 +61,29 @@ def translate_finding(check: str, good: bool | None, written: str) -> str:
     if good is False and found is written:
         return say(f"check.{check}", why=written)
     return translate(found)
+
+
+def translate_findings(found: Findings) -> Findings:
+    """Return what the doctor found in the language of the request; subjects are names."""
+    if language.get() == "en":
+        return found
+    return Findings(
+        findings=[
+            each.model_copy(
+                update={
+                    "text": _finding_text(each.text),
+                    "advice": _finding_text(each.advice),
+                }
+            )
+            for each in found.findings
+        ]
+    )
+
+
+def _finding_text(written: str) -> str:
+    """Return a text of the doctor; what a host or a store said is known from logs."""
+    found = recognize_finding(written)
+    return translate(found if isinstance(found, Message) else recognize(written))
 
 
 def problem_text(problem: Problem) -> str:

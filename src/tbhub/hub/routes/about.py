@@ -16,6 +16,7 @@ from tbhub.hub import metrics, status
 from tbhub.hub.access import Caller
 from tbhub.hub.doctor import examine_hosts
 from tbhub.hub.hub import Hub
+from tbhub.hub.language import translate_findings
 from tbhub.hub.routes.common import Admin, Reader, TheHub, Word, caller_of, is_still, problems
 
 router = APIRouter(tags=["hub"])
@@ -57,7 +58,7 @@ async def list_hosts(hub: TheHub, caller: Admin) -> list[Host]:
 @router.get("/doctor", responses=problems())
 async def hosts_doctor(hub: TheHub, caller: Admin) -> Findings:
     """Ask the hosts whether they can serve boards; for admins."""
-    return await examine_hosts(hub.conductor)
+    return translate_findings(await examine_hosts(hub.conductor))
 
 
 @router.post("/hosts/{host}/drain", status_code=202, responses=problems(NotFound))

@@ -35,6 +35,7 @@ from tbhub.api.problems import (
 from tbhub.hub.access import Caller
 from tbhub.hub.doctor import examine
 from tbhub.hub.hub import Hub
+from tbhub.hub.language import translate_findings
 from tbhub.hub.routes.common import (
     BoardId,
     Limit,
@@ -242,7 +243,7 @@ def _trials(board: Board) -> list[int]:
 @router.get("/boards/{board:path}/doctor", responses=_ONE)
 async def board_doctor(hub: TheHub, caller: Reader, board: BoardId) -> Findings:
     """Why a board is empty, stale or slow."""
-    return await examine(hub.conductor, caller, board)
+    return translate_findings(await examine(hub.conductor, caller, board))
 
 
 @router.get("/boards/{board:path}/shares", responses=_ONE)
