@@ -232,6 +232,19 @@ _PROBLEMS = {
         "{name} is the only admin. hint: make another user admin first.",
         "{name} 是唯一的管理员。请先将另一个用户设为管理员。",
     ),
+    # --- boards whose owner lost a right to what they show
+    "closed.workspace": Text(
+        "This board shows runs of the workspace {workspace}, and you are not a member of it. hint:"
+        " ask an admin of the workspace, or kill or delete the board.",
+        "此看板显示工作区 {workspace} 的运行，而你不是该工作区的成员。"
+        "请联系工作区管理员，或终止、删除此看板。",
+    ),
+    "closed.place": Text(
+        "This board shows {place}, which is not below a log directory of your workspaces. hint: ask"
+        " an admin for it, or kill or delete the board.",
+        "此看板显示 {place}，而它不在你的工作区的任何日志目录下。"
+        "请联系管理员，或终止、删除此看板。",
+    ),
     # --- quotas
     "quota.yours": Text(
         "You have {used} boards running, and {allowed} are allowed at once. Stop one first:"

@@ -778,9 +778,15 @@ async def test_boards_are_their_owners(sqlite: Database, tmp_path: Path) -> None
             await conductor.create(eve, NewBoard(trials=[run]))
         with pytest.raises(Forbidden):
             await conductor.kill(replace(ada, scope="read"), board.id)
-        # Who may no longer see a source may no longer see the board.
-        with pytest.raises(NotFound):
-            await conductor.get(replace(bob, workspaces={}), both.id)
+        # An owner who may no longer see a source sees the board, and not what it shows.
+        left = replace(bob, workspaces={})
+        closed = await conductor.get(left, both.id)
+        assert closed.closed
+        assert "workspace default, other" in closed.problem
+        for refused in (conductor.get_open, conductor.logs, conductor.start_board):
+            with pytest.raises(Forbidden, match="default, other"):
+                await refused(left, both.id)
+        assert not (await conductor.get(bob, both.id)).closed
         assert (await conductor.get(replace(bob, share=board.id), board.id)).id == board.id
         assert (await conductor.kill(ADMIN, board.id)).message == "It was killed by admin."
 

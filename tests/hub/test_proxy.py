@@ -26,6 +26,7 @@ from tbhub import SummaryWriter
 from tbhub.api.models import State
 from tbhub.boards.suspicion import MAX_CRASHES_ALONE
 from tbhub.hub.access import Caller
+from tbhub.hub.board_access import Access
 from tbhub.hub.gate import Gate
 from tbhub.hub.proxy import Proxy
 from tbhub.hub.registry import Route
@@ -282,7 +283,7 @@ class OneBoard:
     def route(self, board: str) -> Route | None:
         if board != ID[:8]:
             return None
-        return Route(ID, ID[:8], "one", 1, frozenset(), State.RUNNING, self.address, "host secret")
+        return Route(ID, ID[:8], "one", 1, State.RUNNING, self.address, "host secret")
 
     def note_request(self, board_id: str, size: int) -> None:
         self.requests += 1
@@ -311,8 +312,8 @@ class Everybody:
 
 
 class Allowed:
-    def remembered(self, caller: Caller, board_id: str) -> bool:
-        return True
+    def remembered(self, caller: Caller, board_id: str) -> Access:
+        return Access(True)
 
 
 @asynccontextmanager

@@ -282,6 +282,31 @@ def test_a_board_that_is_not_there_says_so(hub: HubProcess, visit: Open) -> None
     assert one.axe() == []
 
 
+def test_a_closed_board_says_which_right_is_missing_and_is_killed(
+    hub: HubProcess, visit: Open
+) -> None:
+    token = hub.create_user("leaver")
+    made = hub.create_board(token, name="closes", runs="all")
+    one = visit(hub, token)
+    page = one.open("/boards")
+    row(page, "closes").get_by_text("Running").wait_for()
+    hub.json("DELETE", "/api/v1/workspaces/default/members/leaver")
+    row(page, "closes").get_by_text("runs of the workspace default").wait_for()  # without a reload
+    page.get_by_role("button", name="Actions for closes").click()
+    items = page.get_by_role("menuitem").all_inner_texts()
+    assert [item.strip() for item in items] == ["Open", "Stop", "Kill", "Delete"]
+    page.keyboard.press("Escape")
+    page = one.open(f"/board/{made['id'][:8]}")
+    page.get_by_role("heading", name="You may not see what this board shows").wait_for()
+    page.get_by_text("you are not a member of it", exact=False).wait_for()
+    assert page.locator("iframe").count() == 0
+    one.picture("board-closed")
+    assert one.axe() == []
+    page.get_by_role("button", name="Kill", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Kill", exact=True).click()
+    hub.wait_for(made["id"], "TERMINATED")
+
+
 def test_a_viewer_looks_and_changes_nothing(hub: HubProcess, visit: Open) -> None:
     token = hub.create_user("watcher", "viewer")
     page = visit(hub, token).open("/boards")

@@ -725,6 +725,7 @@ class Board(_Model):
     exit_code: int | None = None
     message: str = ""  # how it ended; of a live board: what it waits for, or why it restarts
     problem: str = ""  # why what it was asked to show cannot be read, with the command that helps
+    closed: bool = False  # its data may not be seen by the caller, for the reason in `problem`
     selector: str
     follow: bool = False
     experiments: list[int] = []

@@ -112,6 +112,10 @@ def list_boards(
         key=lambda board: board.id,
         nothing="no boards are up; `tbhub start` makes one" if live else "no boards",
     )
+    if output.is_table:
+        for board in boards:
+            if board.closed:
+                print(f"{plain(board.name)}: {plain(board.problem)}", file=sys.stderr)
     if ended:
         print(f"{count(ended, 'board')} not up; `tbhub list --all` lists all", file=sys.stderr)
     if limit and len(boards) == limit and output.is_table:
@@ -132,11 +136,13 @@ def open_board(
 
     Without a browser, e.g. over ssh, it also prints a link to paste into one: it logs you in, once
     and within ten minutes. A stopped board starts again when its page is visited. One that has
-    failed or ended for good is not opened: it says why, and what to do.
+    failed or ended for good, or that shows what you may not see any more, is not opened: it says
+    why, and what to do.
     """
     with connect() as hub:
         found = find(hub, board)
         _insist_on_life(found)
+        _insist_on_right(found)
         print(found.url)
         open_board_page(hub, found, browser)
 
@@ -245,6 +251,14 @@ def _insist_on_life(board: Board) -> None:
         return
     advice = _NEXT_STEPS[board.state].format(id=board.id[:8])
     raise UnexpectedStatusException(f"{ending(board).removesuffix('.')}; {advice}", board.state)
+
+
+def _insist_on_right(board: Board) -> None:
+    """Refuse a board whose data the user may not see."""
+    from tbhub.api.problems import Forbidden
+
+    if board.closed:
+        raise Forbidden(f"TensorBoard ({board.name}) cannot be opened: {board.problem}")
 
 
 def _register(place: str, experiment: str | None, workspace: str | None, watch: bool) -> None:

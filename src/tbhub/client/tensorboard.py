@@ -29,6 +29,7 @@ from tbhub.api.models import (
     Reason,
     State,
 )
+from tbhub.api.problems import Forbidden
 from tbhub.client import calls
 from tbhub.client.board_status import BoardStatus
 from tbhub.client.errors import SourceUnreadable, UnexpectedStatusException, WaitTimeout
@@ -563,9 +564,12 @@ def check_readable(board: Board, *, strict: bool) -> None:
 
     Raises:
         SourceUnreadable: It cannot be read.
+        Forbidden: The user lacks the right to see it.
     """
     if not board.problem:
         return
+    if board.closed:
+        raise Forbidden(f"TensorBoard ({board.name}): {board.problem}")
     text = (
         f"TensorBoard ({board.name}): {board.problem}. The board stays and tries again; "
         f"`tbhub kill {board.id[:8]}` ends it"

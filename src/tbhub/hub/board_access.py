@@ -1,26 +1,56 @@
-"""Whether somebody may see a board: its owner and admins, with a right to each of its sources.
+"""What a user may see of a board.
 
-The right to a run is membership in its workspace. The right to a path is membership in a workspace
-that has a logdir above it; all other paths and URIs are for admins. The answer is remembered for
-some seconds, so that a board's requests do not ask the database each time.
+The owner of a board and the hub's admins see that it is there, how it is and what it was made with,
+and may end it. Its data needs, besides, the owner's right to each of its sources: to a run by
+membership in its workspace, to a path by membership in a workspace that has a logdir above it; all
+other paths and URIs are for admins. An owner who has lost such a right is told which.
+
+What was found is remembered for some seconds, so that a board's requests do not ask the database
+each time. `forget` is called when rights have changed.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import chain
 from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Connection, select
 
 from tbhub.database.engine import Database
-from tbhub.database.tables import board_runs, boards, logdirs, runs
+from tbhub.database.rows import among
+from tbhub.database.tables import board_runs, boards, logdirs, runs, workspaces
 from tbhub.hub.access import Caller
+from tbhub.texts import Message, text
 
 _REMEMBERED = 5.0
 _MOST_REMEMBERED = 100_000
 _Key = tuple[int, frozenset[int] | None, str]
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a caller may see of a board.
+
+    Attributes:
+        is_seen: Whether the caller may see the board at all.
+        missing: The right to a source that the caller lacks, as a text; none: the data may be seen.
+    """
+
+    is_seen: bool
+    missing: Message | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the data of the board may be seen."""
+        return self.is_seen and self.missing is None
+
+
+_HIDDEN, _OPEN = Access(False), Access(True)
 
 
 class BoardAccess:
@@ -28,52 +58,95 @@ class BoardAccess:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: dict[_Key, tuple[bool, float]] = {}
+        self._known: dict[_Key, tuple[Access, float]] = {}
+        self._lock = threading.Lock()
 
-    def remembered(self, caller: Caller, board_id: str) -> bool | None:
-        """The answer, if it is known without asking the database."""
+    def remembered(self, caller: Caller, board_id: str) -> Access | None:
+        """Return what a caller may see, if that is known without asking the database."""
         if caller.share is not None:
-            return caller.share == board_id
+            return _OPEN if caller.share == board_id else _HIDDEN
         known = self._known.get((caller.user_id, caller.visible, board_id))
         return known[0] if known is not None and known[1] > time.monotonic() else None
 
-    def allowed(self, caller: Caller, board_id: str) -> bool:
-        """Whether the caller may see a board, and all that it shows."""
+    def of(self, caller: Caller, board_id: str) -> Access:
+        """Return what a caller may see of a board."""
         found = self.remembered(caller, board_id)
-        if found is None:
-            with self._database.read() as connection:
-                found = is_allowed(connection, caller, board_id)
-            if len(self._known) >= _MOST_REMEMBERED:
-                self._known.clear()
-            until = time.monotonic() + _REMEMBERED
-            self._known[caller.user_id, caller.visible, board_id] = (found, until)
+        if found is not None:
+            return found
+        generation = self._known
+        with self._database.read() as connection:
+            found = look_up(connection, caller, board_id)
+        with self._lock:
+            # What was forgotten meanwhile must not come back.
+            if self._known is generation:
+                if len(generation) >= _MOST_REMEMBERED:
+                    generation.clear()
+                until = time.monotonic() + _REMEMBERED
+                generation[caller.user_id, caller.visible, board_id] = (found, until)
         return found
 
+    def forget(self) -> None:
+        """Look up everything anew: members, logdirs or connections have changed."""
+        with self._lock:
+            self._known = {}
 
-def is_allowed(connection: Connection, caller: Caller, board_id: str) -> bool:
-    """The same, looked up."""
-    chosen = select(boards.c.owner_id, boards.c.sources).where(boards.c.id == board_id)
-    board = connection.execute(chosen).one_or_none()
-    if board is None:
-        return False
-    if caller.visible is None:
-        return True
-    joined = board_runs.join(runs, runs.c.id == board_runs.c.run_id)
-    places = select(runs.c.workspace_id).select_from(joined).distinct()
-    found = connection.execute(places.where(board_runs.c.board_id == board_id)).scalars()
-    return caller.may_see_board(board_id, board.owner_id, frozenset(found)) and may_open(
-        connection, caller.visible, board.sources
+
+def look_up(connection: Connection, caller: Caller, board_id: str) -> Access:
+    """Return what a caller may see of a board, from the database."""
+    owner_id = connection.scalar(select(boards.c.owner_id).where(boards.c.id == board_id))
+    if owner_id is None or not caller.may_see_board(board_id, owner_id):
+        return _HIDDEN
+    return Access(True, missing_rights(connection, caller, [board_id]).get(board_id))
+
+
+def missing_rights(
+    connection: Connection, caller: Caller, board_ids: Collection[str]
+) -> dict[str, Message]:
+    """Return the right that a caller lacks for each of some boards whose data may not be seen."""
+    visible = caller.visible
+    if visible is None or caller.share is not None or not board_ids:
+        return {}
+    found: dict[str, Message] = {}
+    chosen = select(boards.c.id, boards.c.sources).where(among(connection, boards.c.id, board_ids))
+    places = {row.id: row.sources for row in connection.execute(chosen)}
+    closed = set(closed_places(connection, visible, chain.from_iterable(places.values())))
+    for board_id, uris in places.items():
+        if not closed.isdisjoint(uris):
+            first = next(each for each in uris if each in closed)
+            found[board_id] = text("closed.place", place=first)
+    joined = board_runs.join(runs, runs.c.id == board_runs.c.run_id).join(
+        workspaces, workspaces.c.id == runs.c.workspace_id
     )
+    hidden = (
+        select(board_runs.c.board_id, workspaces.c.name)
+        .select_from(joined)
+        .where(among(connection, board_runs.c.board_id, board_ids))
+        .where(runs.c.workspace_id.not_in(visible))
+        .distinct()
+    )
+    names: dict[str, list[str]] = {}
+    for board_id, name in connection.execute(hidden):
+        names.setdefault(board_id, []).append(name)
+    for board_id, each in names.items():
+        found[board_id] = text("closed.workspace", workspace=", ".join(sorted(each)))
+    return found
 
 
 def may_open(connection: Connection, visible: frozenset[int] | None, uris: Iterable[str]) -> bool:
     """Return whether each of these paths and URIs may be shown to users of some workspaces."""
-    wanted = list(uris)
+    return not closed_places(connection, visible, uris)
+
+
+def closed_places(
+    connection: Connection, visible: frozenset[int] | None, uris: Iterable[str]
+) -> list[str]:
+    """Return the paths and URIs that may not be shown to users of some workspaces."""
+    wanted = list(dict.fromkeys(uris))
     if visible is None or not wanted:
-        return True
+        return []
     chosen = select(logdirs.c.path).where(logdirs.c.workspace_id.in_(visible))
     roots = list(filter(None, map(resolved, connection.execute(chosen).scalars())))
-    return all(any(_is_below(_real(each), root) for root in roots) for each in wanted)
+    return [each for each in wanted if not any(_is_below(_real(each), root) for root in roots)]
 
 
 def resolved(path: str) -> str:

@@ -30,7 +30,7 @@ from tbhub.api.models import (
     Runs,
     State,
 )
-from tbhub.api.problems import BadRequest, Conflict, NotFound, Unavailable
+from tbhub.api.problems import BadRequest, Conflict, Forbidden, NotFound, Unavailable
 from tbhub.boards import life as lives
 from tbhub.boards.life import READY, Life, Say
 from tbhub.boards.pet_names import pet_name
@@ -41,13 +41,14 @@ from tbhub.errors import TbhubError
 from tbhub.hub import board_store as store
 from tbhub.hub import sources
 from tbhub.hub.access import Caller
+from tbhub.hub.board_access import missing_rights
 from tbhub.hub.bus import Bus
 from tbhub.hub.followed import Followed
 from tbhub.hub.gate import asked_at
 from tbhub.hub.host_link import HostLink
 from tbhub.hub.host_payload import Credentials, no_credentials
 from tbhub.hub.keeper import Keeper
-from tbhub.hub.language import translate_log
+from tbhub.hub.language import translate, translate_log
 from tbhub.hub.name_templates import with_default
 from tbhub.hub.places import ids_below, workspaces_below
 from tbhub.hub.quotas import take_place
@@ -55,6 +56,7 @@ from tbhub.hub.registry import Entry, Registry, Route, live
 from tbhub.hub.settings import Settings
 from tbhub.hub.sources import Asked, Shown
 from tbhub.launchers.base import Launcher
+from tbhub.texts import Message
 
 _SETTLE_SECONDS = 3.0  # an answer waits so long for what it has asked of a host
 _WAKE_SECONDS = 60.0
@@ -108,7 +110,34 @@ class Conductor:
         Raises:
             NotFound, Ambiguous: See `Registry.find`.
         """
-        return await self._answer(self.registry.find(caller, board, to_change=to_change))
+        return await self._answer(caller, self.registry.find(caller, board, to_change=to_change))
+
+    async def get_open(self, caller: Caller, board: str, *, to_change: bool = False) -> Board:
+        """Return a board whose data the caller may see.
+
+        Raises:
+            NotFound, Ambiguous: See `Registry.find`.
+            Forbidden: The caller lacks the right to one of its sources.
+        """
+        entry = await self._find_open(caller, board, to_change=to_change)
+        return await self._answer(caller, entry)
+
+    async def _find_open(self, caller: Caller, board: str, *, to_change: bool) -> Entry:
+        entry = self.registry.find(caller, board, to_change=to_change)
+        missing = (await self._missing(caller, [entry])).get(entry.id)
+        if missing is not None:
+            raise Forbidden(missing)
+        return entry
+
+    async def _missing(self, caller: Caller, entries: Sequence[Entry]) -> Mapping[str, Message]:
+        """Return the right that the caller lacks for each board whose data they may not see."""
+        ids = [each.id for each in entries if each.may_be_closed_to(caller)]
+        if not ids:
+            return {}
+        found: Mapping[str, Message] = await self._keeper.read(
+            lambda connection: missing_rights(connection, caller, ids)
+        )
+        return found
 
     async def list(
         self,
@@ -120,7 +149,11 @@ class Conductor:
         limit: int = 100,
         offset: int = 0,
     ) -> Boards:
-        """The caller's boards, or all that they may see, or those of them that show a run."""
+        """Return the caller's boards, or all that they may see.
+
+        Args:
+            run: Only those that show this run, of those whose data the caller may see.
+        """
         among: frozenset[str] | None = None
         if run is not None:
             among = await self._keeper.read(lambda connection: store.boards_with(connection, run))
@@ -132,17 +165,20 @@ class Conductor:
             and (each.is_live or not live_only)
             and each.may_be_seen_by(caller)
         ]
+        if run is not None:
+            missing = await self._missing(caller, chosen)
+            chosen = [each for each in chosen if each.id not in missing]
         chosen.sort(key=attrgetter("created", "id"), reverse=True)
-        page = await self._answers(chosen[offset : offset + limit])
+        page = await self._answers(caller, chosen[offset : offset + limit])
         return Boards.model_construct(total=len(chosen), offset=offset, boards=page)
 
-    async def _answer(self, entry: Entry) -> Board:
-        found = await self._answers([entry])
+    async def _answer(self, caller: Caller, entry: Entry) -> Board:
+        found = await self._answers(caller, [entry])
         if not found:
             raise NotFound("The board was deleted.")
         return found[0]
 
-    async def _answers(self, entries: Sequence[Entry]) -> Sequence[Board]:
+    async def _answers(self, caller: Caller, entries: Sequence[Entry]) -> Sequence[Board]:
         """Boards as people are shown them. What has not changed is not looked up again."""
         kept = {each.id: (each.shown, each.version) for each in entries}  # may change meanwhile
         unknown = [board_id for board_id, (shown, _) in kept.items() if shown is None]
@@ -152,6 +188,7 @@ class Conductor:
             return found, store.run_counts(connection, kept)
 
         found, counts = await self._keeper.read(look)
+        missing = await self._missing(caller, entries)
         answers = []
         url = asked_at.get() or self._url
         for entry in entries:
@@ -161,16 +198,25 @@ class Conductor:
                 continue
             if entry.version == version:
                 entry.shown = board
-            answers.append(_counted(board, entry, counts.get(entry.id, 0), url))
+            count = counts.get(entry.id, 0)
+            if entry.id in missing:
+                answers.append(_closed(board, entry, count, url, missing[entry.id]))
+            else:
+                answers.append(_counted(board, entry, count, url))
         return answers
 
-    def _to_change(self, caller: Caller, board: str) -> Entry:
+    async def _to_change(self, caller: Caller, board: str) -> Entry:
+        caller.require("write", "member")
+        return await self._find_open(caller, board, to_change=True)
+
+    def _to_end(self, caller: Caller, board: str) -> Entry:
+        """Find a board that is to end, also one whose data its owner may not see any more."""
         caller.require("write", "member")
         return self.registry.find(caller, board)
 
     async def runs(self, caller: Caller, board: str, *, limit: int, offset: int) -> Runs:
         """The runs that a board shows, by number."""
-        entry = self.registry.find(caller, board, to_change=False)
+        entry = await self._find_open(caller, board, to_change=False)
 
         def look(connection: Connection) -> Runs:
             uris = store.shown_by(connection, entry.id).uris
@@ -195,7 +241,7 @@ class Conductor:
         after_id: int | None = None,
     ) -> LogLines:
         """What has happened to a board, oldest first."""
-        entry = self.registry.find(caller, board, to_change=False)
+        entry = await self._find_open(caller, board, to_change=False)
         found = await self._keeper.read(
             lambda connection: store.lines(
                 connection,
@@ -241,6 +287,7 @@ class Conductor:
                 meant for another launcher.
             NotFound, Ambiguous: What it names is not there, or may be several things.
             TensorboardLimitExceeded: No more boards may run at once.
+            Forbidden: The caller has a board with this key, but may not see its data any more.
         """
         caller.require("write", "member")
         sources.check_options(new.options)
@@ -265,7 +312,7 @@ class Conductor:
         else:
             lock = self._making.setdefault(caller.user_id, asyncio.Lock())
             entry = await self._keeper.surely(self._get_or_create(lock, caller, new, asked))
-        return await self._answer(entry)
+        return await self._answer(caller, entry)
 
     async def _get_or_create(
         self, lock: asyncio.Lock, caller: Caller, new: NewBoard, asked: Asked
@@ -281,11 +328,14 @@ class Conductor:
             else:
                 key = asked.key(new.options, new.follow)
                 alike = [each for each in mine if each.sources_key == key]
-                kept = await self._unchanged(alike)
+                kept = await self._unchanged(alike) - (await self._missing(caller, alike)).keys()
                 mine = [each for each in alike if each.id in kept]
             there = max(mine, key=lambda each: (each.is_live, each.created), default=None)
             if there is None:
                 return await self._create(caller, new, asked)
+            missing = (await self._missing(caller, [there])).get(there.id)
+            if missing is not None:
+                raise Forbidden(missing)
             if new.reuse:
                 await self._followed.refresh(there)
             await self._start(there)
@@ -374,13 +424,13 @@ class Conductor:
 
     async def change(self, caller: Caller, board: str, change: BoardChange) -> Board:
         """Changes a board's name, options or limits."""
-        entry = self._to_change(caller, board)
+        entry = await self._to_change(caller, board)
         if change.options is not None:
             sources.check_options(change.options)
         await self._keeper.surely(self._change(entry, change))
         if change.name is not None or change.options is not None:  # its host shows them
             await self._keeper.settled(entry, _SETTLE_SECONDS)
-        return await self._answer(entry)
+        return await self._answer(caller, entry)
 
     async def _change(self, entry: Entry, change: BoardChange) -> None:
         async with entry.lock:
@@ -433,7 +483,7 @@ class Conductor:
         Raises:
             Conflict: The board has ended for good.
         """
-        entry, asked = self._to_change_runs(caller, board), _asked(more)
+        entry, asked = await self._to_change_runs(caller, board), _asked(more)
 
         def add(connection: Connection) -> Shown:
             found = sources.show(connection, asked, caller.visible)
@@ -447,7 +497,7 @@ class Conductor:
             store.add_lines(connection, entry.id, [Say(f"{sources.described(more)} added")])
             return shown
 
-        return await self._show(entry, add)
+        return await self._show(caller, entry, add)
 
     async def remove_runs(self, caller: Caller, board: str, less: BoardRuns) -> Board:
         """Takes runs out of a board; their logs stay.
@@ -455,7 +505,7 @@ class Conductor:
         Raises:
             Conflict: The board has ended for good.
         """
-        entry, asked = self._to_change_runs(caller, board), _asked(less)
+        entry, asked = await self._to_change_runs(caller, board), _asked(less)
 
         def remove(connection: Connection) -> Shown:
             found = sources.named_runs(connection, asked, caller.visible)
@@ -467,10 +517,10 @@ class Conductor:
             store.add_lines(connection, entry.id, [Say(f"{sources.described(less)} taken out")])
             return shown
 
-        return await self._show(entry, remove)
+        return await self._show(caller, entry, remove)
 
-    def _to_change_runs(self, caller: Caller, board: str) -> Entry:
-        entry = self._to_change(caller, board)
+    async def _to_change_runs(self, caller: Caller, board: str) -> Entry:
+        entry = await self._to_change(caller, board)
         if entry.life.state == State.TERMINATED:
             raise Conflict(
                 f"The board has ended for good ({entry.life.reason}): {entry.life.message} "
@@ -478,18 +528,18 @@ class Conductor:
             )
         return entry
 
-    async def _show(self, entry: Entry, change: Any) -> Board:
+    async def _show(self, caller: Caller, entry: Entry, change: Any) -> Board:
         await self._keeper.surely(self._followed.change(entry, change))
         await self._keeper.settled(entry, _SETTLE_SECONDS)
-        return await self._answer(entry)
+        return await self._answer(caller, entry)
 
     # --- starting and ending
 
     async def start_board(self, caller: Caller, board: str) -> Board:
         """Starts a board that has stopped or failed; one that lives is left alone."""
-        entry = self._to_change(caller, board)
+        entry = await self._to_change(caller, board)
         await self._start(entry)
-        return await self._answer(entry)
+        return await self._answer(caller, entry)
 
     async def _start(self, entry: Entry) -> None:
         if (entry.follow or entry.has_places) and not entry.is_live:
@@ -505,26 +555,26 @@ class Conductor:
 
     async def stop(self, caller: Caller, board: str) -> Board:
         """Stops a board; it can be started again."""
-        entry = self._to_change(caller, board)
+        entry = self._to_end(caller, board)
         await self._keeper.apply(entry, lives.Stop())
         await self._keeper.settled(entry, _SETTLE_SECONDS)
-        return await self._answer(entry)
+        return await self._answer(caller, entry)
 
     async def kill(self, caller: Caller, board: str) -> Board:
         """Ends a board for good; a second time changes nothing."""
-        entry = self._to_change(caller, board)
+        entry = self._to_end(caller, board)
         await self._keeper.apply(entry, lives.Kill(caller.name))
-        return await self._answer(entry)
+        return await self._answer(caller, entry)
 
     async def restart(self, caller: Caller, board: str) -> Board:
         """Stops a board and starts it again."""
-        entry = self._to_change(caller, board)
+        entry = await self._to_change(caller, board)
         await self._keeper.restart(entry, self._place_for(entry))
-        return await self._answer(entry)
+        return await self._answer(caller, entry)
 
     async def delete(self, caller: Caller, board: str) -> None:
         """Ends a board if it lives, and forgets it."""
-        entry = self._to_change(caller, board)
+        entry = self._to_end(caller, board)
         await self._keeper.forget(entry, lambda connection: _delete(connection, entry.id))
 
     # --- visits
@@ -548,7 +598,6 @@ class Conductor:
             entry.short,
             entry.name,
             entry.owner_id,
-            entry.workspaces,
             entry.life.state,
             None if link is None else link.address,
             None if link is None else link.secret,
@@ -600,6 +649,18 @@ class Conductor:
     def runs_changed(self, run_ids: Collection[int]) -> None:
         """Runs have come, gone or changed: boards that follow look again."""
         self._followed.look_soon()
+
+    def rights_changed(self, owner_id: int | None = None) -> None:
+        """Notify owners of boards: what they may see of them may have changed.
+
+        Args:
+            owner_id: The user whose rights have changed; none: any user may have lost or gained
+                the right to a path or URI.
+        """
+        for entry in self.registry:
+            is_concerned = entry.has_places if owner_id is None else entry.owner_id == owner_id
+            if is_concerned:
+                self._keeper.publish(entry)
 
     async def connections_changed(self) -> None:
         """Send hosts the credentials of their boards, after storage connections have changed."""
@@ -653,6 +714,19 @@ def _counted(board: Board, entry: Entry, runs: int, url: str) -> Board:
         update["problem"] = translate_log(entry.problem)
     if board.state == State.WAITING:
         update["message"] = translate_log(entry.problem or entry.waits_for)
+    return board.model_copy(update=update)
+
+
+def _closed(board: Board, entry: Entry, runs: int, url: str, missing: Message) -> Board:
+    """Return a board whose data the caller may not see: without what its backend has found."""
+    update = {
+        "runs": runs,
+        "url": f"{url}/boards/{entry.id[:8]}/",
+        "message": "",
+        "problem": translate(missing),
+        "closed": True,
+        "active": datetime.fromtimestamp(entry.active, UTC),
+    }
     return board.model_copy(update=update)
 
 

@@ -62,7 +62,7 @@ class Place:
 
 async def examine(conductor: Conductor, caller: Caller, board: str) -> Findings:
     """What there is to say about a board."""
-    shown = await conductor.get(caller, board)
+    shown = await conductor.get_open(caller, board)
     stands, seen, trouble = None, None, None
     try:
         stands = await conductor.stands(shown.id)

@@ -79,6 +79,7 @@ def register(hub: Hub, caller: Caller, logs: ExistingLogs) -> FoundRuns:
                     values = {"experiment": logs.experiment}
                     connection.execute(update(logdirs).where(*same).values(values))
             logdir_id = connection.scalar(select(logdirs.c.id).where(*same))
+        hub.rights_changed()
     new_runs, known = _write(hub, workspace_id, logdir_id, found)
     hub.rescan()
     if new_runs:

@@ -189,6 +189,19 @@ class Hub:
         """Logdirs have changed. Any thread may say so."""
         self._indexer.rescan_soon()
 
+    def rights_changed(self, user_id: int | None = None) -> None:
+        """Forget what is remembered of users' rights, and notify owners of boards. Any thread.
+
+        Args:
+            user_id: The user whose rights have changed; none: any user's.
+        """
+        self.identity.forget()
+        self.access.forget()
+        self.shares.forget()
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self.conductor.rights_changed, user_id)
+
     def connections_changed(self) -> None:
         """Storage connections have come or gone. Any thread may say so."""
         self.connections.forget()

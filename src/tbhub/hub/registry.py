@@ -26,7 +26,7 @@ class Entry:
     """A board.
 
     Attributes:
-        workspaces: Of its runs.
+        workspaces: Those that its runs are in, or were when it was last looked up.
         active: When somebody last looked, in seconds since the epoch.
         touched, expires, up_since: When that was, when its time is over and since when it can be
             looked at, on the clock of the event loop, which nobody sets back.
@@ -114,8 +114,13 @@ class Entry:
         return future
 
     def may_be_seen_by(self, caller: Caller) -> bool:
-        """Whether somebody may see it; the right to its places is looked up elsewhere."""
-        return caller.may_see_board(self.id, self.owner_id, self.workspaces)
+        """Return whether a caller may see it; the right to its data is looked up elsewhere."""
+        return caller.may_see_board(self.id, self.owner_id)
+
+    def may_be_closed_to(self, caller: Caller) -> bool:
+        """Return whether the right of a caller to its data needs to be looked up."""
+        visible = caller.visible
+        return visible is not None and (self.has_places or not self.workspaces <= visible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +131,6 @@ class Route:
     short: str
     name: str
     owner_id: int
-    workspaces: frozenset[int]
     state: State
     address: str | None
     secret: str | None

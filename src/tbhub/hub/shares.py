@@ -1,7 +1,8 @@
 """Links that show one board to whoever has them, for a while: read-only, signed, revocable.
 
 A link carries the number of its row, when it ends, and a signature over both and the board. It is
-good as long as the row is there, its time has not come, and whoever made it may see the board.
+good as long as the row is there, its time has not come, and both its maker and the owner of the
+board may see what the board shows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sqlalchemy import Row, select
 from tbhub.api.models import Share
 from tbhub.api.problems import NotFound
 from tbhub.database.engine import Database
-from tbhub.database.tables import shares
+from tbhub.database.tables import boards, shares
 from tbhub.hub.access import Caller
 from tbhub.hub.board_access import BoardAccess
 from tbhub.hub.identity import Identity
@@ -76,6 +77,10 @@ class Shares:
         with self._database.begin() as connection:
             if connection.execute(chosen).rowcount == 0:
                 raise NotFound(f"this board has no share link {share_id}")
+        self.forget()
+
+    def forget(self) -> None:
+        """Look up everything anew: links, or rights to boards, have changed."""
         with self._lock:
             self._known = {}
 
@@ -102,13 +107,13 @@ class Shares:
         if expires <= time.time():
             return None
         generation = self._known
-        chosen = select(shares).where(shares.c.id == share_id, shares.c.board_id == board_id)
+        chosen = select(shares.c.created_by, boards.c.owner_id).join_from(shares, boards)
+        mine = shares.c.id == share_id, shares.c.board_id == board_id
         with self._database.read() as connection:
-            row = connection.execute(chosen).one_or_none()
-        maker = None if row is None else self._identity.caller_of(row.created_by)
-        if maker is None or not self._access.allowed(maker, board_id):
+            row = connection.execute(chosen.where(*mine)).one_or_none()
+        if row is None or not all(self._may_see(user_id, board_id) for user_id in set(row)):
             return None
-        caller = Caller(maker.user_id, "a share link", "viewer", "read", share=board_id)
+        caller = Caller(row.created_by, "a share link", "viewer", "read", share=board_id)
         with self._lock:
             if self._known is generation:
                 if len(generation) >= _MOST_REMEMBERED:
@@ -116,6 +121,10 @@ class Shares:
                 until = time.monotonic() + _REMEMBERED
                 generation[text, board_id] = _Known(caller, expires, until)
         return caller
+
+    def _may_see(self, user_id: int, board_id: str) -> bool:
+        user = self._identity.caller_of(user_id)
+        return user is not None and self._access.of(user, board_id).is_open
 
     def _sign(self, share_id: int, board_id: str, expires: int) -> str:
         text = f"share\0{share_id}\0{board_id}\0{expires}".encode()

@@ -1,8 +1,9 @@
 """Visits of boards: ``/boards/<short>/…``.
 
 Every request is authorised before anything else happens, and only authorised ones keep a board from
-being idle. Who may not see a board gets the answer of one that is not there. A board that is up is
-the proxy's; visiting the page of a stopped one wakes it, and one that has ended says why.
+being idle. Who may not see a board gets the answer of one that is not there; its owner, who may not
+see what it shows any more, is told why. A board that is up is the proxy's; visiting the page of a
+stopped one wakes it, and one that has ended says why.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from tbhub.api.models import Board, State
 from tbhub.api.problems import (
     Conflict,
+    Forbidden,
     Gone,
     NotAuthenticated,
     NotFound,
@@ -29,7 +31,7 @@ from tbhub.api.problems import (
 from tbhub.boards.wsgi import Receive, Response, Scope, Send
 from tbhub.hub import answers, pages
 from tbhub.hub.access import Caller
-from tbhub.hub.board_access import BoardAccess
+from tbhub.hub.board_access import Access, BoardAccess
 from tbhub.hub.gate import Gate, cookie, make_cookie
 from tbhub.hub.language import say
 from tbhub.hub.pages import Chrome
@@ -232,14 +234,18 @@ class Visits:
     # --- who
 
     async def _caller(self, scope: Scope, visit: _Visit, route: Route | None) -> Caller | None:
-        """Who asks, if they may see the board; None if they may not.
+        """Return the caller if they may see what the board shows; None if they may not.
 
         Raises:
             NotAuthenticated: Nobody known asks.
+            Forbidden: The board is the caller's, but a right to one of its sources is missing.
         """
         found = await self._gate.find_soon(scope)
-        if found is not None and route is not None and await self._may(found.caller, route):
-            return found.caller
+        access = None
+        if found is not None and route is not None:
+            access = await self._access_of(found.caller, route)
+            if access.is_open:
+                return found.caller
         link = cookie(scope, self._gate.share_cookie(visit.short))
         if link is not None and route is not None:
             shared = self._shares.remembered(link, route.board_id) or await asyncio.to_thread(
@@ -249,12 +255,14 @@ class Visits:
                 return shared
         if found is None:
             raise NotAuthenticated(text("login.first_or_link"))
+        if access is not None and access.missing is not None:
+            raise Forbidden(access.missing)
         return None
 
-    async def _may(self, caller: Caller, route: Route) -> bool:
+    async def _access_of(self, caller: Caller, route: Route) -> Access:
         known = self._access.remembered(caller, route.board_id)
         if known is None:
-            known = await asyncio.to_thread(self._access.allowed, caller, route.board_id)
+            known = await asyncio.to_thread(self._access.of, caller, route.board_id)
         return known
 
     async def _open_share(self, scope: Scope, visit: _Visit, route: Route) -> Response | None:

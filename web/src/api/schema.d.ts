@@ -1325,6 +1325,11 @@ export interface components {
              */
             bytes: number;
             /**
+             * Closed
+             * @default false
+             */
+            closed: boolean;
+            /**
              * Created
              * Format: date-time
              */

@@ -419,6 +419,7 @@ export const en = {
   "boards.frame": "TensorBoard of {name}",
   "boards.isStarting": "The board is starting",
   "boards.isOver": "The board is not running",
+  "boards.isClosed": "You may not see what this board shows",
 
   // --- settings
   "settings.you": "You",

@@ -421,6 +421,7 @@ export const zh: Record<Key, string> = {
   "boards.frame": "{name} 的 TensorBoard",
   "boards.isStarting": "看板正在启动",
   "boards.isOver": "看板未在运行",
+  "boards.isClosed": "你无权查看此看板的内容",
 
   // --- settings
   "settings.you": "我",

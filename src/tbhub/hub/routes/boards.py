@@ -29,6 +29,7 @@ from tbhub.api.models import (
 from tbhub.api.problems import (
     Ambiguous,
     Conflict,
+    Forbidden,
     NotFound,
     TensorboardLimitExceeded,
 )
@@ -198,7 +199,10 @@ async def _follow(
             route = hub.conductor.route(board_id)
             has_ended = route is None or route.state in _ENDED
             # What was written before it ended is read after that was seen.
-            more = await hub.conductor.logs(caller, board_id, after_id=seen)
+            try:
+                more = await hub.conductor.logs(caller, board_id, after_id=seen)
+            except (NotFound, Forbidden):  # deleted, or not theirs to see any more
+                return
             for line in [*first, *more.lines]:
                 yield line.model_dump_json() + "\n"
                 seen = max(seen, line.id)
@@ -256,7 +260,7 @@ async def list_shares(hub: TheHub, caller: Reader, board: BoardId) -> list[Share
 @router.post("/boards/{board:path}/shares", status_code=201, responses=_ONE)
 async def create_share(hub: TheHub, caller: Writer, board: BoardId, new: NewShare) -> Share:
     """A link that shows a board, and nothing else, to whoever has it; shown this once."""
-    found = await hub.conductor.get(caller, board, to_change=True)
+    found = await hub.conductor.get_open(caller, board, to_change=True)
     share, text = await asyncio.to_thread(hub.shares.create, caller, found.id, new.expires_in)
     return share.model_copy(update={"url": f"{found.url}?share={text}"})
 

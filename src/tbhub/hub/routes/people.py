@@ -54,7 +54,7 @@ def change_user(hub: TheHub, caller: Reader, name: Word, change: UserChange) -> 
     with hub.database.begin() as connection:
         changed = users.change_user(connection, name, change)
         found = with_login_ways(connection, [changed], sso=hub.oidc is not None)
-    hub.identity.forget()
+    hub.rights_changed(changed.id)
     if change.password is not None:
         hub.identity.unlock(name)
     return found[0]

@@ -22,6 +22,7 @@ from tbhub.catalog import workspaces as catalog
 from tbhub.hub.access import Caller
 from tbhub.hub.name_templates import check_template
 from tbhub.hub.routes.common import Admin, Number, Reader, TheHub, Word, problems
+from tbhub.hub.users import get_user
 
 router = APIRouter(tags=["workspaces"])
 
@@ -60,7 +61,7 @@ def delete_workspace(hub: TheHub, caller: Admin, name: Word) -> None:
     """Deletes a workspace with all that the catalog knows of it; files stay where they are."""
     with hub.database.begin() as connection:
         catalog.delete_workspace(connection, name, caller.visible)
-    hub.identity.forget()
+    hub.rights_changed()
     hub.rescan()
     hub.bus.publish(Event(kind="experiments"))
 
@@ -78,7 +79,8 @@ def set_member(hub: TheHub, caller: Reader, name: Word, user: Word, change: Memb
     with hub.database.begin() as connection:
         _require_manage(connection, caller, name)
         found = catalog.set_member(connection, name, user, change.role, caller.visible)
-    hub.identity.forget()
+        user_id = get_user(connection, user).id
+    hub.rights_changed(user_id)
     return found
 
 
@@ -90,7 +92,8 @@ def remove_member(hub: TheHub, caller: Reader, name: Word, user: Word) -> None:
     with hub.database.begin() as connection:
         _require_manage(connection, caller, name)
         catalog.remove_member(connection, name, user, caller.visible)
-    hub.identity.forget()
+        user_id = get_user(connection, user).id
+    hub.rights_changed(user_id)
 
 
 @router.get("/logdirs", responses=problems())
@@ -108,6 +111,7 @@ def add_logdir(hub: TheHub, caller: Admin, new: NewLogdir) -> Logdir:
     """
     with hub.database.begin() as connection:
         found = catalog.add_logdir(connection, new, caller.visible)
+    hub.rights_changed()
     hub.rescan()
     return found.model_copy(update={"notice": _notice(found.path)})
 
@@ -117,6 +121,7 @@ def remove_logdir(hub: TheHub, caller: Admin, logdir: Number) -> None:
     """Has the hub no longer look there; files stay where they are."""
     with hub.database.begin() as connection:
         catalog.remove_logdir(connection, logdir, caller.visible)
+    hub.rights_changed()
     hub.rescan()
     hub.bus.publish(Event(kind="runs"))
 

@@ -11,6 +11,12 @@ test("a board that has ended holds no place, and may start again unless it is ov
   expect(isUp({ state: "STARTING" })).toBe(false);
 });
 
+test("a board whose data its owner may not see is neither looked at nor started", () => {
+  expect(isUp({ state: "RUNNING", closed: true })).toBe(false);
+  expect(canStart({ state: "STOPPED", closed: true })).toBe(false);
+  expect(isLive({ state: "RUNNING" })).toBe(true);
+});
+
 test("what is said of a board is said once", () => {
   expect(notes({ problem: "", message: "" })).toEqual([]);
   expect(notes({ problem: "cannot be read", message: "cannot be read" })).toEqual(["cannot be read"]);

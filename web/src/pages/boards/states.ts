@@ -5,6 +5,7 @@ import { duration } from "../../lib/format";
 
 export type Board = Schemas["Board"];
 export type Boards = Schemas["Boards"];
+type Seen = Pick<Board, "state"> & { closed?: boolean };
 
 /// It holds a place.
 export function isLive(board: Pick<Board, "state">): boolean {
@@ -12,13 +13,13 @@ export function isLive(board: Pick<Board, "state">): boolean {
 }
 
 /// It can be looked at.
-export function isUp(board: Pick<Board, "state">): boolean {
-  return board.state === "RUNNING" || board.state === "WAITING";
+export function isUp(board: Seen): boolean {
+  return !board.closed && (board.state === "RUNNING" || board.state === "WAITING");
 }
 
 /// It can be started again under the same id.
-export function canStart(board: Pick<Board, "state">): boolean {
-  return board.state === "STOPPED" || board.state === "FAILED";
+export function canStart(board: Seen): boolean {
+  return !board.closed && (board.state === "STOPPED" || board.state === "FAILED");
 }
 
 /// What is said of it beside its state, each once: what cannot be read, what it waits for, why it restarts or ended.
