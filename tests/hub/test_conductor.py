@@ -253,6 +253,66 @@ async def test_runs_are_added_and_taken_out(database: Database, tmp_path: Path) 
 
 
 @running
+async def test_sources_are_what_a_board_shows_now(database: Database, tmp_path: Path) -> None:
+    two_experiments(database, tmp_path)
+    async with Conducted(database, tmp_path) as hub:
+        conductor = hub.conductor
+
+        async def sources_after(change: Any, text: str) -> list[str]:
+            await change(ADMIN, board.id, BoardRuns(runs=text))
+            config = await conductor.config(ADMIN, board.id)
+            found = (await conductor.get(ADMIN, board.id)).sources
+            assert ", ".join(filter(None, (config["runs"], *config["added"]))) == ", ".join(found)
+            return found
+
+        board = await hub.create(ADMIN, runs="exp:one, c")
+        assert await sources_after(conductor.remove_runs, "exp:one") == ["c"]
+        where = "where name = a"
+        assert await sources_after(conductor.add_runs, where) == ["c", where]
+        config = await conductor.config(ADMIN, board.id)
+        assert config["added"] == [where]
+        again = await hub.create(ADMIN, **{**config, "name": None})
+        assert await hub.names(again.id) == ["a", "c"]
+        assert await sources_after(conductor.add_runs, "exp:one") == ["exp:one, c", where]
+        # Of what is taken out by other names nothing is left, either.
+        assert await sources_after(conductor.remove_runs, "a") == ["exp:one, c"]
+        assert await sources_after(conductor.remove_runs, "b") == ["c"]
+        assert await sources_after(conductor.add_runs, "b") == ["c", "b"]
+        assert (await conductor.config(ADMIN, board.id))["runs"] == "c, b"
+
+
+@running
+async def test_places_that_were_taken_out_are_not_listed(sqlite: Database, tmp_path: Path) -> None:
+    Catalog(sqlite)
+    one, other = log(tmp_path / "one" / "a", 1).parent, log(tmp_path / "other" / "b", 1).parent
+    async with Conducted(sqlite, tmp_path) as hub:
+        board = await hub.create(ADMIN, runs=f"{one} {other}")
+        less = await hub.conductor.remove_runs(ADMIN, board.id, BoardRuns(runs=str(one)))
+        assert (less.sources, less.selector, less.uris) == ([str(other)], str(other), [str(other)])
+        assert (await hub.conductor.config(ADMIN, board.id))["runs"] == str(other)
+        more = await hub.conductor.add_runs(ADMIN, board.id, BoardRuns(runs=str(one)))
+        assert more.sources == [f"{one} {other}"]  # as it was typed
+
+
+@running
+async def test_a_source_that_was_taken_out_is_not_followed(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    catalog = Catalog(sqlite)
+    for name, experiment in (("a", "one"), ("b", "two")):
+        catalog.run(log(tmp_path / name, 1), experiment, name=name)
+    async with Conducted(sqlite, tmp_path) as hub:
+        board = await hub.create(ADMIN, runs="exp:one, exp:two", follow=True)
+        await hub.conductor.remove_runs(ADMIN, board.id, BoardRuns(runs="a"))
+        less = await hub.conductor.remove_runs(ADMIN, board.id, BoardRuns(runs="exp:two"))
+        assert less.sources == ["exp:one"]  # of which a run may come
+        names = (("c", "two"), ("d", "one"))
+        new = [catalog.run(log(tmp_path / name, 1), of, name=name) for name, of in names]
+        hub.conductor.runs_changed(new)
+        await hub.shows(board.id, ["d"])
+
+
+@running
 async def test_a_board_that_follows_shows_what_comes(sqlite: Database, tmp_path: Path) -> None:
     catalog = Catalog(sqlite)
     async with Conducted(sqlite, tmp_path) as hub:

@@ -690,6 +690,7 @@ class NewBoard(_Request):
     """What to show: a selector, or experiments and runs by number; together they are the union.
 
     Args:
+        added: More selectors, each with a filter, an order and a limit of its own.
         key: Get-or-create: with the same key the same board is answered, started if it was not.
         reuse: Answer a live board of the caller's with the same sources, or start a stopped one.
         launcher: What the hub must serve boards by; none: whatever it does.
@@ -702,6 +703,7 @@ class NewBoard(_Request):
         list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]],
         Field(max_length=1000),
     ] = []
+    added: Annotated[list[Selector], Field(max_length=1000)] = []
     name: Name | None = None
     key: Name | None = None
     reuse: bool = False
@@ -731,7 +733,7 @@ class Board(_Model):
     experiments: list[int] = []
     trials: list[int] = []  # named one by one; the runs of named experiments are not repeated
     uris: list[str] = []
-    sources: list[str] = []  # all that was named, at the start and since, as selectors name it
+    sources: list[str] = []  # what was named, at the start and since, and not taken out since
     runs: int = 0
     options: BoardOptions = BoardOptions()
     host: str | None = None

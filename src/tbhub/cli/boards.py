@@ -148,7 +148,7 @@ def open_board(
 
 
 def config(board: BoardArgument) -> None:
-    """Print what a board was made with, as JSON: sources, options, limits.
+    """Print what a board shows and how, as JSON: sources, options, limits.
 
     - `tbhub config rarely-cute-otter`
     """

@@ -543,7 +543,7 @@ def difference_from_request(board: Board, new: NewBoard) -> str | None:
     from tbhub.catalog.selectors import parse
 
     requested = {
-        *([str(parse(new.runs))] if new.runs.strip() else []),
+        *(str(parse(each)) for each in (new.runs, *new.added) if each.strip()),
         *(str(ExperimentNumber(number=number)) for number in new.experiments),
         *(str(RunNumber(number=number)) for number in new.trials),
         *(str(Location(uri)) for uri in new.uris),

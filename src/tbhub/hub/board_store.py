@@ -255,10 +255,10 @@ def boards_of(connection: Connection, board_ids: Sequence[str]) -> dict[str, Boa
 
 def _board(row: dict[str, Any]) -> Board:
     kept = row.pop("asked")
-    shown, places = kept["shown"], kept["asked"].get("uris", ())
-    words = Asked.from_json(row["selector"], kept["asked"]).words()
+    shown, asked = kept["shown"], Asked.from_json(row["selector"], kept["asked"])
+    words, now = asked.words(), asked.current()
     # Of places that are runs we know, nothing else says that they were named.
-    row["selector"] = row["selector"] or ", ".join(str(Location(uri)) for uri in places)
+    row["selector"] = now.selector or ", ".join(str(Location(uri)) for uri in now.uris)
     row["experiments"], row["trials"] = shown["experiments"], shown["trials"]
     row["uris"] = row["sources"]
     row["sources"] = words

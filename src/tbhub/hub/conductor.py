@@ -7,6 +7,7 @@ keeper's, and would be done by the next hub if this one were killed now.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 import uuid
 from collections import Counter
@@ -60,6 +61,7 @@ from tbhub.texts import Message
 
 _SETTLE_SECONDS = 3.0  # an answer waits so long for what it has asked of a host
 _WAKE_SECONDS = 60.0
+_TRIAL = re.compile(r"trial:([0-9]+)")  # a run that was named by number
 _TRIES = 5  # where the catalog changes under a new board
 
 
@@ -121,6 +123,34 @@ class Conductor:
         """
         entry = await self._find_open(caller, board, to_change=to_change)
         return await self._answer(caller, entry)
+
+    async def config(self, caller: Caller, board: str) -> dict[str, Any]:
+        """Return what a board shows and how, as it can be given to make another.
+
+        Raises:
+            NotFound, Ambiguous: See `Registry.find`.
+        """
+        found = await self.get(caller, board)
+        asked: Asked = await self._keeper.read(
+            lambda connection: store.asked_of(connection, found.id)
+        )
+        runs, added = asked.selectors()
+        named = [_TRIAL.fullmatch(source) for source in found.sources]
+        return {
+            "name": found.name,
+            "key": found.key,
+            "runs": runs,
+            "added": list(added),
+            "experiments": found.experiments,
+            "trials": sorted({*found.trials, *(int(each[1]) for each in named if each)}),
+            "uris": found.uris,
+            "follow": found.follow,
+            "workspace": found.workspace,
+            "options": found.options.model_dump(),
+            "idle_timeout": found.idle_timeout,
+            "no_data_timeout": found.no_data_timeout,
+            "max_runtime": found.max_runtime,
+        }
 
     async def _find_open(self, caller: Caller, board: str, *, to_change: bool) -> Entry:
         entry = self.registry.find(caller, board, to_change=to_change)
@@ -512,7 +542,17 @@ class Conductor:
             was = store.shown_by(connection, entry.id)
             shown = sources.without(connection, was, found)
             before = store.asked_of(connection, entry.id)
-            store.set_shown(connection, entry.id, sources.remove(before, found), shown)
+            now = sources.remove(
+                connection,
+                before,
+                asked,
+                found,
+                was,
+                shown,
+                caller.visible,
+                follow=entry.follow,
+            )
+            store.set_shown(connection, entry.id, now, shown)
             less = sources.without(connection, was, shown)
             store.add_lines(connection, entry.id, [Say(f"{sources.described(less)} taken out")])
             return shown

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ import orjson
 from sqlalchemy import Column, Connection, select
 
 from tbhub.api.models import BoardOptions, NewBoard
-from tbhub.api.problems import BadRequest, NotFound
+from tbhub.api.problems import Ambiguous, BadRequest, NotFound
 from tbhub.catalog.resolve import resolve
 from tbhub.catalog.selection import (
     ExperimentNumber,
@@ -51,6 +51,7 @@ class Asked:
     added_uris: tuple[str, ...] = ()
     removed: tuple[int, ...] = ()  # numbers of runs
     removed_uris: tuple[str, ...] = ()
+    removed_words: tuple[str, ...] = ()  # sources of which nothing is left, see `_units`
 
     def to_json(self) -> dict[str, Any]:
         """As it is kept; the selector has a column of its own."""
@@ -65,22 +66,51 @@ class Asked:
         return cls(selector, **found)
 
     def words(self) -> list[str]:
-        """Return every source that was named, as selectors name it, added ones last."""
+        """Return every source that is shown, as selectors name it, added ones last."""
+        now = self.current()
         found = [
-            self.selector,
-            *(str(ExperimentNumber(number=number)) for number in self.experiments),
-            *(str(RunNumber(number=number)) for number in self.trials),
-            *(str(Location(uri)) for uri in self.uris),
-            *self.added,
-            *(str(Location(uri)) for uri in self.added_uris),
+            now.selector,
+            *map(_experiment_word, now.experiments),
+            *map(_run_word, now.trials),
+            *map(_place_word, now.uris),
+            *now.added,
+            *map(_place_word, now.added_uris),
         ]
-        gone = {str(Location(uri)) for uri in self.removed_uris}
-        return [word for word in dict.fromkeys(found) if word and word not in gone]
+        return [word for word in dict.fromkeys(found) if word]
+
+    def current(self) -> Asked:
+        """Return this without the sources that were taken out as a whole."""
+        gone = {*self.removed_words, *map(_place_word, self.removed_uris)}
+        if not gone:
+            return self
+        selector, *added = (_without_units(each, gone) for each in (self.selector, *self.added))
+        return replace(
+            self,
+            selector=selector,
+            experiments=tuple(n for n in self.experiments if _experiment_word(n) not in gone),
+            trials=tuple(n for n in self.trials if _run_word(n) not in gone),
+            uris=tuple(uri for uri in self.uris if _place_word(uri) not in gone),
+            added=tuple(filter(None, added)),
+            added_uris=tuple(uri for uri in self.added_uris if _place_word(uri) not in gone),
+        )
+
+    def selectors(self) -> tuple[str, tuple[str, ...]]:
+        """Return the selectors that are shown: one for all that can be joined, and the others."""
+        now = self.current()
+        plain = [each for each in now.added if _is_joinable(parse(each))]
+        if not _is_joinable(parse(now.selector)):
+            return now.selector, now.added
+        others = tuple(each for each in now.added if each not in plain)
+        if not plain:
+            return now.selector, others
+        words = chain.from_iterable(_units(parse(each)) for each in (now.selector, *plain))
+        return ", ".join(dict.fromkeys(words)), others
 
     @property
     def is_changed(self) -> bool:
         """Whether something was added or taken out since the board was made."""
-        return bool(self.added or self.added_uris or self.removed or self.removed_uris)
+        changes = (self.added, self.added_uris, self.removed, self.removed_uris, self.removed_words)
+        return any(changes)
 
     def key(self, options: BoardOptions, follow: bool) -> str:
         """Alike for boards that would show the same, as they were made."""
@@ -91,6 +121,7 @@ class Asked:
             sorted(set(self.uris)),
             options.model_dump(),
             follow,
+            *([self.added] if self.added else []),
         ]
         return hashlib.sha256(orjson.dumps(fields)).hexdigest()
 
@@ -126,6 +157,7 @@ def asked_of(new: NewBoard) -> Asked:
         experiments=tuple(dict.fromkeys(new.experiments)),
         trials=tuple(dict.fromkeys(new.trials)),
         uris=tuple(dict.fromkeys(map(_whole, new.uris))),
+        added=tuple(str(parsed(each)) for each in dict.fromkeys(new.added) if each.strip()),
     )
     if asked == Asked():
         raise BadRequest("Nothing to show: give a selector, experiments, runs or places.")
@@ -183,6 +215,8 @@ def show(connection: Connection, asked: Asked, visible: Visible) -> Shown:
         NotFound: Something that was named is not there, or may not be seen.
         Ambiguous: A name stands for several.
     """
+    removed, removed_uris = asked.removed, asked.removed_uris
+    asked = asked.current()
     selections = [parse(asked.selector), *map(parse, asked.added)]
     parts = [
         resolve(connection, _without_places(each), visible, *named)
@@ -193,13 +227,13 @@ def show(connection: Connection, asked: Asked, visible: Visible) -> Shown:
         )
     ]
     uris, below = open_places(connection, _places(asked, selections), visible)
-    out, out_uris = frozenset(asked.removed), frozenset(asked.removed_uris)
+    out, out_uris = frozenset(removed), frozenset(removed_uris)
     run_ids = _union([*(part.run_ids for part in parts), below], out)
     named = _union([part.experiments for part in parts])
     return Shown(
         run_ids,
         _union([uris], out_uris),
-        _union([named], _emptied(connection, asked.removed, run_ids)),
+        _union([named], _emptied(connection, removed, run_ids)),
         _union([part.trials for part in parts], out),
         _of_runs(connection, runs.c.workspace_id, run_ids),
     )
@@ -207,6 +241,7 @@ def show(connection: Connection, asked: Asked, visible: Visible) -> Shown:
 
 def show_places(connection: Connection, asked: Asked, before: Shown, visible: Visible) -> Shown:
     """What a board that does not follow shows now: places may be seen differently by now."""
+    asked = asked.current()
     selections = [parse(asked.selector), *map(parse, asked.added)]
     uris, below = open_places(connection, _places(asked, selections), visible)
     run_ids = _union([before.run_ids, below], frozenset(asked.removed))
@@ -220,11 +255,46 @@ def show_places(connection: Connection, asked: Asked, before: Shown, visible: Vi
 
 def has_places(asked: Asked) -> bool:
     """Return whether a board is over any place."""
+    asked = asked.current()
     return any(True for _ in _places(asked, [parse(asked.selector), *map(parse, asked.added)]))
 
 
 def _is_plain(selection: Selection) -> bool:
     return selection.where is None and not selection.order and selection.limit is None
+
+
+def _units(selection: Selection) -> list[str]:
+    """Return the parts of a selector that can be taken out by themselves: its terms.
+
+    A selector with a filter, an order or a limit is one part.
+    """
+    if not selection:
+        return []
+    return [str(term) for term in selection.terms] if _is_plain(selection) else [str(selection)]
+
+
+def _is_joinable(selection: Selection) -> bool:
+    """Return whether other terms may follow: not after what may be one name with blanks."""
+    return _is_plain(selection) and not selection.phrase
+
+
+def _without_units(selector: str, gone: Collection[str]) -> str:
+    selection = parse(selector)
+    units = _units(selection)
+    left = [unit for unit in units if unit not in gone]
+    return selector if left == units else ", ".join(left)
+
+
+def _experiment_word(number: int) -> str:
+    return str(ExperimentNumber(number=number))
+
+
+def _run_word(number: int) -> str:
+    return str(RunNumber(number=number))
+
+
+def _place_word(uri: str) -> str:
+    return str(Location(uri))
 
 
 def _without_places(selection: Selection) -> Selection:
@@ -290,22 +360,89 @@ def without(connection: Connection, shown: Shown, less: Shown) -> Shown:
 
 def add(asked: Asked, more: Asked, found: Shown, below: Sequence[int] = ()) -> Asked:
     """With more added, which is now found to be so much; `below` are the known runs of places."""
-    return replace(
+    units = frozenset(_all_units(more))
+    places = frozenset(map(_place_uri, _places(more, [parse(more.selector)])))
+    back = replace(
         asked,
+        removed=_union([asked.removed], frozenset((*found.run_ids, *below))),
+        removed_uris=_union([asked.removed_uris], places | frozenset(found.uris)),
+        removed_words=_union([asked.removed_words], units),
+    )
+    if units <= frozenset(_all_units(back.current())):  # all of it had been taken out
+        return back
+    return replace(
+        back,
         added=_union([asked.added, (more.selector,) if more.selector else ()]),
         added_uris=_union([asked.added_uris, more.uris]),
-        removed=_union([asked.removed], frozenset((*found.run_ids, *below))),
-        removed_uris=_union([asked.removed_uris], frozenset(found.uris)),
     )
 
 
-def remove(asked: Asked, found: Shown) -> Asked:
-    """Without what was found."""
-    return replace(
+def remove(
+    connection: Connection,
+    asked: Asked,
+    less: Asked,
+    found: Shown,
+    was: Shown,
+    shown: Shown,
+    visible: Visible,
+    *,
+    follow: bool,
+) -> Asked:
+    """Return what a board is asked for after something was taken out.
+
+    A source is taken out as a whole if it was named, or if nothing of it is shown any more. In a
+    board that follows, a source that was not named stays as long as other runs may come by it.
+
+    Args:
+        less: What was named.
+        found: What that comes to.
+        was, shown: What the board showed before, and what it shows now.
+    """
+    named = frozenset(_all_units(less))
+    after = replace(
         asked,
         removed=_union([asked.removed, found.run_ids]),
         removed_uris=_union([asked.removed_uris, found.uris]),
     )
+    gone, left, before = frozenset(found.run_ids), set(shown.run_ids), set(was.run_ids)
+
+    def is_gone(unit: str) -> bool:
+        selection = parse(unit)
+        if any(_place_uri(each) in shown.uris for each in _places(Asked(), [selection])):
+            return False
+        try:
+            here = resolve(connection, selection, visible)
+        except (NotFound, Ambiguous):  # it has been deleted, which is no reason to forget it
+            return False
+        ids = set(here.run_ids)
+        if not follow:
+            return not ids.isdisjoint(before) and ids.isdisjoint(left)
+        if here.experiments and set(here.experiments) <= set(found.experiments):
+            return True
+        is_run = all(isinstance(term, RunNumber) for term in selection.terms)
+        return is_run and bool(ids) and ids <= gone
+
+    now = after.current()
+    words = [unit for unit in _all_units(now) if unit in named or is_gone(unit)]
+    for each in map(parse, (now.selector, *now.added)):
+        if each.phrase and is_gone(each.phrase):  # one name with blanks
+            words += _units(each)
+    return replace(after, removed_words=_union([asked.removed_words, words]))
+
+
+def _all_units(asked: Asked) -> list[str]:
+    """Return every source by itself, as selectors name it."""
+    selectors = (_units(parse(each)) for each in (asked.selector, *asked.added))
+    return [
+        *chain.from_iterable(selectors),
+        *map(_experiment_word, asked.experiments),
+        *map(_run_word, asked.trials),
+        *map(_place_word, (*asked.uris, *asked.added_uris)),
+    ]
+
+
+def _place_uri(place: Location) -> str:
+    return spelled(place.uri)
 
 
 def _union(parts: Iterable[Iterable[T]], without: frozenset[T] = frozenset()) -> tuple[T, ...]:

@@ -65,7 +65,7 @@ export interface paths {
         };
         /**
          * Board Config
-         * @description What a board was made with, as it can be given to make another.
+         * @description What a board shows and how, as it can be given to make another.
          */
         get: operations["board_config_api_v1_boards__board__config_get"];
         put?: never;
@@ -1909,11 +1909,17 @@ export interface components {
          * @description What to show: a selector, or experiments and runs by number; together they are the union.
          *
          *     Args:
+         *         added: More selectors, each with a filter, an order and a limit of its own.
          *         key: Get-or-create: with the same key the same board is answered, started if it was not.
          *         reuse: Answer a live board of the caller's with the same sources, or start a stopped one.
          *         launcher: What the hub must serve boards by; none: whatever it does.
          */
         NewBoard: {
+            /**
+             * Added
+             * @default []
+             */
+            added: string[];
             /**
              * Experiments
              * @default []

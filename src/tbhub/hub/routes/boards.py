@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import datetime
@@ -55,7 +54,6 @@ router = APIRouter(tags=["boards"])
 _ONE = problems(NotFound, Ambiguous)
 _CHANGE = problems(NotFound, Ambiguous, Conflict)
 _START = problems(NotFound, Ambiguous, Conflict, TensorboardLimitExceeded)
-_TRIAL = re.compile(r"trial:([0-9]+)")
 _ENDED = (State.STOPPED, State.TERMINATED, State.FAILED)
 _PING = 15.0
 Lines = Annotated[int, Query(ge=0, le=100_000)]
@@ -220,28 +218,8 @@ async def _follow(
 
 @router.get("/boards/{board:path}/config", responses=_ONE)
 async def board_config(hub: TheHub, caller: Reader, board: BoardId) -> dict[str, Any]:
-    """What a board was made with, as it can be given to make another."""
-    found = await hub.conductor.get(caller, board)
-    return {
-        "name": found.name,
-        "key": found.key,
-        "runs": found.selector,
-        "experiments": found.experiments,
-        "trials": _trials(found),
-        "uris": found.uris,
-        "follow": found.follow,
-        "workspace": found.workspace,
-        "options": found.options.model_dump(),
-        "idle_timeout": found.idle_timeout,
-        "no_data_timeout": found.no_data_timeout,
-        "max_runtime": found.max_runtime,
-    }
-
-
-def _trials(board: Board) -> list[int]:
-    """Return the runs that were named by number, also those of an experiment that is shown."""
-    named = [_TRIAL.fullmatch(source) for source in board.sources]
-    return sorted({*board.trials, *(int(found[1]) for found in named if found)})
+    """What a board shows and how, as it can be given to make another."""
+    return await hub.conductor.config(caller, board)
 
 
 @router.get("/boards/{board:path}/doctor", responses=_ONE)
