@@ -391,6 +391,8 @@ class Conductor:
         shown, workspace_id = await self._keeper.read(
             lambda connection: self._look_up(connection, caller, new, asked)
         )
+        if workspace_id is not None and not caller.may_write(workspace_id):
+            workspace_id = None
         board_id = str(uuid.uuid4())
         now = time.time()
         life = Life(max_runtime=_limit(new.max_runtime, self._settings.max_runtime))
@@ -400,7 +402,7 @@ class Conductor:
             "name": new.name or pet_name(self.registry.has_name),
             "key": new.key,
             "owner_id": caller.user_id,
-            "workspace_id": workspace_id,
+            "workspace_id": workspace_id,  # none for a viewer of it: places there are its members'
             "follow": new.follow,
             "sources_key": asked.key(new.options, new.follow),
             "options": new.options.model_dump(),
@@ -437,7 +439,12 @@ class Conductor:
     def _look_up(
         self, connection: Connection, caller: Caller, new: NewBoard, asked: Asked
     ) -> tuple[Shown, int | None]:
-        """What a new board would show, and the workspace it is in."""
+        """Return what a new board would show, and the workspace it belongs to.
+
+        Raises:
+            NotFound: What it names, or the workspace, is not there or may not be seen.
+            Forbidden: The workspace is named, and the caller is only a viewer of it.
+        """
         shown = sources.show(connection, asked, caller.visible)
         if not shown.run_ids and not shown.uris and not new.follow:
             text = asked.selector or "what was named"
@@ -446,6 +453,7 @@ class Conductor:
             workspace_id = store.workspace_named(connection, new.workspace)
             if workspace_id is None or not caller.may_see(workspace_id):
                 raise NotFound(f"There is no workspace {new.workspace!r}.")
+            caller.require_write(workspace_id)
             return shown, workspace_id
         homes = shown.workspaces | workspaces_below(connection, shown.uris, caller.visible)
         return shown, next(iter(homes)) if len(homes) == 1 else None

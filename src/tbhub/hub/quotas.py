@@ -1,18 +1,20 @@
 """How many boards may run at once: for each person, and in each workspace.
 
-A board holds a place while it is live. The places are counted in the transaction that takes one.
+A board holds a place while it is live. In a workspace only the boards of its members and of the
+hub's admins are counted: a viewer of the workspace, and a user who has left it, takes no place of
+its members. The places are counted in the transaction that takes one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, Connection, Select, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, func, or_, select, true
 
 from tbhub.api.models import Quota, Quotas
 from tbhub.api.problems import TensorboardLimitExceeded
 from tbhub.boards.life import LIVE
-from tbhub.database.tables import boards, users, workspaces
+from tbhub.database.tables import boards, members, users, workspaces
 from tbhub.hub.access import Caller
 from tbhub.hub.settings import Settings
 from tbhub.texts import text
@@ -36,11 +38,27 @@ def take_place(
             connection.execute(select(workspaces.c.id).where(chosen).with_for_update())
     allowed = allowed_for_user(connection, settings, owner_id)
     _check(connection, boards.c.owner_id == owner_id, allowed, "yours")
-    if workspace_id is not None:
+    if workspace_id is not None and _takes_place(connection, owner_id, workspace_id):
         own = select(workspaces.c.max_boards).where(workspaces.c.id == workspace_id)
         override: int | None = connection.scalar(own)
         allowed = settings.max_boards_per_workspace if override is None else override
-        _check(connection, boards.c.workspace_id == workspace_id, allowed, "workspace")
+        here = (boards.c.workspace_id == workspace_id) & _is_member(boards.c.workspace_id)
+        _check(connection, here, allowed, "workspace")
+
+
+def _is_member(workspace_id: ColumnElement[int] | int) -> ColumnElement[bool]:
+    """Return whether a user of a query is more than a viewer of a workspace."""
+    mine = select(members.c.user_id).where(
+        members.c.workspace_id == workspace_id,
+        members.c.user_id == users.c.id,
+        members.c.role != "viewer",
+    )
+    return or_(users.c.role == "admin", mine.correlate(users, boards).exists())
+
+
+def _takes_place(connection: Connection, user_id: int, workspace_id: int) -> bool:
+    chosen = select(users.c.id).where(users.c.id == user_id, _is_member(workspace_id))
+    return connection.scalar(chosen) is not None
 
 
 def allowed_for_user(connection: Connection, settings: Settings, user_id: int) -> int:
@@ -61,17 +79,27 @@ def quotas(connection: Connection, settings: Settings, caller: Caller) -> Quotas
     return Quotas(
         user_default=per_user or None,
         workspace_default=per_workspace or None,
-        users=_quotas(connection, people, boards.c.owner_id, per_user),
+        users=_quotas(connection, people, boards.c.owner_id, true(), per_user),
         workspaces=_quotas(
-            connection, places.order_by(workspaces.c.name), boards.c.workspace_id, per_workspace
+            connection,
+            places.order_by(workspaces.c.name),
+            boards.c.workspace_id,
+            _is_member(boards.c.workspace_id),
+            per_workspace,
         ),
     )
 
 
 def _quotas(
-    connection: Connection, chosen: Select[Any], whose: Column[Any], default: int
+    connection: Connection,
+    chosen: Select[Any],
+    whose: Column[Any],
+    counted: ColumnElement[bool],
+    default: int,
 ) -> list[Quota]:
-    live = select(whose, func.count()).where(boards.c.state.in_(LIVE)).group_by(whose)
+    joined = boards.join(users, users.c.id == boards.c.owner_id)
+    up = select(whose, func.count()).select_from(joined).where(boards.c.state.in_(LIVE), counted)
+    live = up.group_by(whose)
     used = {row[0]: row[1] for row in connection.execute(live)}
     return [
         Quota(
