@@ -240,9 +240,9 @@ _PROBLEMS = {
         "请联系工作区管理员，或终止、删除此看板。",
     ),
     "closed.place": Text(
-        "This board shows {place}, which is not below a log directory of your workspaces. hint: ask"
-        " an admin for it, or kill or delete the board.",
-        "此看板显示 {place}，而它不在你的工作区的任何日志目录下。"
+        "This board shows {place}, which is not below a log directory or a storage connection of"
+        " your workspaces. hint: ask an admin for it, or kill or delete the board.",
+        "此看板显示 {place}，而它不在你的工作区的任何日志目录或存储连接下。"
         "请联系管理员，或终止、删除此看板。",
     ),
     # --- quotas

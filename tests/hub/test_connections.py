@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from support import seaweedfs as weed
+from support.conducted import Catalog
 from support.hub import HubProcess, eventually
 from support.seaweedfs import SeaweedFS, seaweedfs
 from tbhub import SummaryWriter
 from tbhub.api.models import NewStorageConnection
 from tbhub.api.problems import BadRequest, Forbidden
 from tbhub.database.engine import Database
+from tbhub.database.tables import runs
+from tbhub.hub.board_access import may_open
 from tbhub.hub.connections import Connections
 from tbhub.storage.open import open_store
 
@@ -125,6 +128,86 @@ def test_an_admin_of_a_workspace_brings_keys_and_no_address(tmp_path: Path) -> N
         hub.json("POST", "/api/v1/storage", token, json={**new, "settings": keys})
         hub.json("DELETE", "/api/v1/storage/x", token)
         hub.json("POST", "/api/v1/storage", json=bad)
+
+
+def test_members_may_open_what_is_read_by_connections_of_their_workspaces(
+    database: Database,
+) -> None:
+    catalog, known = Catalog(database), Connections(database, SECRET)
+    team, other = catalog.workspace("team"), catalog.workspace("other")
+    prefixes: dict[str, int | None] = {
+        "s3://b/runs": team,
+        "s3://b/runs/deep/all": None,
+        "s3://b/all": None,
+        "s3://b/other": other,
+        "s3://kept": team,
+    }
+    with database.begin() as connection:
+        for number, (uri, workspace_id) in enumerate(prefixes.items()):
+            new = NewStorageConnection(name=f"c{number}", uri=uri)
+            known.add(connection, new, workspace_id, None, trusted=True)  # type: ignore[arg-type]
+
+    def opens(uri: str, *visible: int) -> bool:
+        with database.read() as connection:
+            return may_open(connection, frozenset(visible), [uri])
+
+    inside = ("s3://b/runs", "s3://b/runs/", "s3://b/runs/deep/x", "s3://b/runs/%2e%2e/all")
+    assert [uri for uri in inside if not opens(uri, team)] == []
+    assert not any(opens(uri, other) or opens(uri) for uri in inside)
+    outside = [
+        *("s3://b", "s3://b/runs2", "s3://b/run", "s3://b/all/x", "s3://b/other/x", "gs://b/runs"),
+        *("s3://b/runs/../all", "s3://b/runs/./x", "s3://b/runs//x", "s3://b/%72uns", "/b/runs"),
+        # The keys for all would be used there, not those of the workspace.
+        *("s3://b/runs/deep/all", "s3://b/runs/deep/all/x"),
+    ]
+    assert [uri for uri in outside if opens(uri, team)] == []
+    assert opens("s3://kept/hub/1", team)
+    run = catalog.run("s3://kept/hub/1", workspace="other")  # type: ignore[arg-type]
+    with database.begin() as connection:
+        connection.execute(runs.update().where(runs.c.id == run), {"kept": True})
+    assert not any(opens(uri, team) for uri in ("s3://kept", "s3://kept/hub", "s3://kept/hub/1/x"))
+    assert opens("s3://kept/mine", team)
+
+
+def test_members_see_the_connections_of_their_workspaces_and_no_settings(tmp_path: Path) -> None:
+    with HubProcess(tmp_path / "home", auth="users") as hub:
+        tokens = {name: hub.create_user(name) for name in ("maria", "vera", "ann", "otto")}
+        hub.json("POST", "/api/v1/workspaces", json={"name": "team"})
+        for name, role in (("maria", "member"), ("vera", "viewer"), ("ann", "admin")):
+            hub.json("PUT", f"/api/v1/workspaces/team/members/{name}", json={"role": role})
+        settings = {"endpoint": "http://127.0.0.1:1", "access_key_id": "k"}
+        for name, uri, workspace in (("x", "s3://b/runs", "team"), ("y", "s3://b", None)):
+            new = {"name": name, "uri": uri, "workspace": workspace, "settings": settings}
+            hub.json("POST", "/api/v1/storage", json=new)
+
+        def seen(name: str) -> list[tuple[str, str, str | None, int, bool]]:
+            return [
+                (
+                    each["name"],
+                    each["uri"],
+                    each["workspace"],
+                    len(each["settings"]),
+                    each["manageable"],
+                )
+                for each in hub.json("GET", "/api/v1/storage", tokens[name])
+            ]
+
+        assert seen("maria") == seen("vera") == [("x", "s3://b/runs", "team", 0, False)]
+        assert seen("ann") == [("x", "s3://b/runs", "team", 2, True)]
+        assert seen("otto") == []
+        tokens["admin"] = hub.token
+        assert [each[0] for each in seen("admin")] == ["x", "y"]
+
+        def create(name: str, uri: str) -> int:
+            new = {"uris": [uri]}
+            return hub.ask("POST", "/api/v1/boards", tokens[name], json=new).status_code
+
+        assert create("otto", "s3://b/runs/a") == create("maria", "s3://b/other") == 404
+        assert create("vera", "s3://b/runs/a") == create("maria", "s3://b/runs/a") == 201
+        hub.json("DELETE", "/api/v1/storage/x")
+        (board,) = hub.json("GET", "/api/v1/boards", tokens["maria"])["boards"]
+        assert board["closed"]
+        assert "s3://b/runs/a" in board["problem"]
 
 
 def test_keys_go_to_no_host_that_only_a_place_names(database: Database) -> None:

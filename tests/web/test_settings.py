@@ -193,6 +193,13 @@ def test_a_member_sees_what_is_theirs(hub: HubProcess, visit: Open) -> None:
     page.get_by_role("link", name="Quotas").click()
     page.get_by_role("cell", name="member", exact=True).wait_for()
     assert page.get_by_role("spinbutton").count() == 0
+    new = {"name": "ours", "uri": "s3://bucket/runs", "workspace": "default"}
+    hub.json("POST", "/api/v1/storage", json={**new, "settings": {"region": "nowhere-1"}})
+    page.get_by_role("link", name="Storage").click()
+    page.get_by_text("s3://bucket/runs", exact=True).wait_for()
+    assert page.get_by_role("button", name="Test", exact=True).count() == 0
+    assert page.get_by_text("region").count() == 0
+    hub.json("DELETE", "/api/v1/storage/ours")
     one.expected.append("403")
     page = one.open("/settings/users")
     page.get_by_role("alert").wait_for()

@@ -609,7 +609,8 @@ class StorageConnection(_Model):
     name: str
     uri: str
     workspace: str | None = None  # none: for all of them
-    settings: list[str]  # those that are set
+    settings: list[str]  # those that are set; not told to who may not manage it
+    manageable: bool = True  # the caller may test and remove it
     created: datetime
 
 

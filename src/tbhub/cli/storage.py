@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from tbhub.api.models import StorageConnection, StorageFindings, StoragePurpose
 
 _ABOUT = """
-List the hub's connections to buckets; add, test and remove some. For admins.
+List the hub's connections to buckets; add, test and remove some.
+
+Members see the connections of their workspaces, and may start boards over what lies below them; to
+change them takes an admin of the workspace or the hub.
 
 - `tbhub storage`
 - `tbhub storage add team-s3 s3://bucket/runs --set region=eu-west-1`
@@ -48,7 +51,7 @@ _PUBLIC = frozenset(
 
 @app.command("list")
 def list_connections(as_json: Json = False, as_csv: Csv = False, quiet: Quiet = False) -> None:
-    """List connections: which settings each has, never what they are.
+    """List connections: for who may change one with the names of its settings, never their values.
 
     - `tbhub storage --json`
     """

@@ -2,8 +2,9 @@
 
 The owner of a board and the hub's admins see that it is there, how it is and what it was made with,
 and may end it. Its data needs, besides, the owner's right to each of its sources: to a run by
-membership in its workspace, to a path by membership in a workspace that has a logdir above it; all
-other paths and URIs are for admins. An owner who has lost such a right is told which.
+membership in its workspace, to a path by membership in a workspace that has a logdir above it, to a
+URI by membership in the workspace of the storage connection that is used for it; all other paths
+and URIs are for admins. An owner who has lost such a right is told which.
 
 What was found is remembered for some seconds, so that a board's requests do not ask the database
 each time. `forget` is called when rights have changed.
@@ -19,12 +20,16 @@ from dataclasses import dataclass
 from itertools import chain
 from urllib.parse import unquote, urlsplit
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 
+from tbhub.catalog.resolve import known_spellings, location_above, location_below
+from tbhub.catalog.selection import is_uri
 from tbhub.database.engine import Database
 from tbhub.database.rows import among
-from tbhub.database.tables import board_runs, boards, logdirs, runs, workspaces
+from tbhub.database.tables import board_runs, boards, connections, logdirs, runs, workspaces
 from tbhub.hub.access import Caller
+from tbhub.storage.credentials import Known, choose
+from tbhub.storage.uri import parse
 from tbhub.texts import Message, text
 
 _REMEMBERED = 5.0
@@ -145,8 +150,37 @@ def closed_places(
     if visible is None or not wanted:
         return []
     chosen = select(logdirs.c.path).where(logdirs.c.workspace_id.in_(visible))
-    roots = list(filter(None, map(resolved, connection.execute(chosen).scalars())))
-    return [each for each in wanted if not any(_is_below(_real(each), root) for root in roots)]
+    paths = (path for path in connection.scalars(chosen).all() if not is_uri(path))
+    roots = list(filter(None, map(resolved, paths)))
+    rows = connection.execute(select(connections).order_by(connections.c.id))
+    known = [Known(row.name, parse(row.uri), row.workspace_id, {}) for row in rows]
+    return [
+        each
+        for each in wanted
+        if not any(_is_below(_real(each), root) for root in roots)
+        and not _has_connection(connection, known, visible, each)
+    ]
+
+
+def _has_connection(
+    connection: Connection, known: Iterable[Known], visible: frozenset[int], uri: str
+) -> bool:
+    """Return whether a URI is read by a connection of one of some workspaces.
+
+    It is not enough that a workspace has a connection above the URI: one for all with a longer
+    prefix would be used instead, and its keys are not the workspace's. What the hub keeps for runs
+    is not opened by any connection: other workspaces' runs are there, too.
+    """
+    used = choose(known, uri, visible)
+    if used is None or used.workspace_id is None:
+        return False
+    spellings = known_spellings(connection, uri)
+    above = [upper for each in spellings for upper in location_above(each)]
+    overlapping = or_(
+        runs.c.location.in_(above),
+        *(location_below(runs.c.location, each) for each in spellings),
+    )
+    return connection.scalar(select(runs.c.id).where(runs.c.kept, overlapping).limit(1)) is None
 
 
 def resolved(path: str) -> str:

@@ -102,10 +102,14 @@ class Connections:
 
     # --- changing them
 
-    def listed(self, manageable: Workspaces) -> list[StorageConnection]:
-        """Those of some workspaces; those for all only for who may manage everything."""
+    def listed(self, visible: Workspaces, manageable: Workspaces) -> list[StorageConnection]:
+        """Return the connections of some workspaces; with None all, also those that are for all.
+
+        Args:
+            manageable: The workspaces of whose connections the names of settings are told, too.
+        """
         with self._database.read() as connection:
-            return _listed(connection, manageable)
+            return _listed(connection, visible, manageable)
 
     def add(
         self,
@@ -142,7 +146,7 @@ class Connections:
             connection.execute(insert(connections), row)
         except IntegrityError:
             raise _taken(new.name) from None
-        return next(each for each in _listed(connection, None) if each.name == new.name)
+        return next(each for each in _listed(connection, None, None) if each.name == new.name)
 
     def remove(self, connection: Connection, name: str) -> None:
         """Forgets a connection; call `forget` once that is written."""
@@ -272,19 +276,25 @@ def _bound_to(name: str, uri: str) -> bytes:
     return json.dumps([name, uri]).encode()
 
 
-def _listed(connection: Connection, manageable: Workspaces) -> list[StorageConnection]:
+def _listed(
+    connection: Connection, visible: Workspaces, manageable: Workspaces
+) -> list[StorageConnection]:
     chosen = select(connections, workspaces.c.name.label("workspace")).select_from(
         connections.outerjoin(workspaces, workspaces.c.id == connections.c.workspace_id)
     )
-    if manageable is not None:
-        chosen = chosen.where(connections.c.workspace_id.in_(manageable))
-    return [
-        StorageConnection(
-            name=row.name,
-            uri=row.uri,
-            workspace=row.workspace,
-            settings=row.settings,
-            created=datetime.fromtimestamp(row.created, UTC),
+    if visible is not None:
+        chosen = chosen.where(connections.c.workspace_id.in_(visible))
+    found = []
+    for row in connection.execute(chosen.order_by(connections.c.name)):
+        is_manageable = manageable is None or row.workspace_id in manageable
+        found.append(
+            StorageConnection(
+                name=row.name,
+                uri=row.uri,
+                workspace=row.workspace,
+                settings=row.settings if is_manageable else [],
+                manageable=is_manageable,
+                created=datetime.fromtimestamp(row.created, UTC),
+            )
         )
-        for row in connection.execute(chosen.order_by(connections.c.name))
-    ]
+    return found

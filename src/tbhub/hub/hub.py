@@ -205,6 +205,7 @@ class Hub:
     def connections_changed(self) -> None:
         """Storage connections have come or gone. Any thread may say so."""
         self.connections.forget()
+        self.rights_changed()
         if self.files.shipping is not None:
             self.files.shipping.reopen()
         self._indexer.connections_changed()

@@ -1007,7 +1007,9 @@ export interface paths {
         };
         /**
          * List Connections
-         * @description The connections that the caller may manage.
+         * @description The connections of the caller's workspaces; those for all, too, for the hub's admins.
+         *
+         *     Which settings one has is told to those who may manage it.
          */
         get: operations["list_connections_api_v1_storage_get"];
         put?: never;
@@ -2693,6 +2695,11 @@ export interface components {
              * Format: date-time
              */
             created: string;
+            /**
+             * Manageable
+             * @default true
+             */
+            manageable: boolean;
             /** Name */
             name: string;
             /** Settings */

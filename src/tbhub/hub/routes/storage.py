@@ -30,9 +30,14 @@ router = APIRouter(tags=["storage"])
 
 @router.get("/storage", responses=problems())
 def list_connections(hub: TheHub, caller: Reader) -> list[StorageConnection]:
-    """The connections that the caller may manage."""
+    """The connections of the caller's workspaces; those for all, too, for the hub's admins.
+
+    Which settings one has is told to those who may manage it.
+    """
+    if caller.is_admin:
+        return hub.connections.listed(None, None)
     own = [place for place in caller.workspaces if caller.may_manage(place)]
-    return hub.connections.listed(None if caller.is_admin else own)
+    return hub.connections.listed(caller.workspaces.keys(), own)
 
 
 @router.post("/storage", status_code=201, responses=problems(NotFound, Conflict, Unreadable))
