@@ -105,6 +105,14 @@ def finish(process: subprocess.Popen[str]) -> str:
     return said
 
 
+def test_a_file_of_our_own_writer_is_adopted_from_anywhere(tmp_path: Path) -> None:
+    code = TORCH.replace("torch.utils.tensorboard", "tbhub")
+    place = tmp_path / "far" / "away"
+    done = offline(*python(code, place))
+    assert f"adopted 1 event file from {place}" in done.stderr
+    assert kept() == {".": {"loss": [0, 1, 2, 3, 4]}}
+
+
 @pytest.mark.parametrize("code", [TORCH, TENSORBOARDX], ids=["torch", "tensorboardX"])
 def test_default_directory_of_a_writer_is_adopted(code: str) -> None:
     done = offline(*python(code))

@@ -39,6 +39,7 @@ class EventFile:
         """Opens a new event file; raises OSError where that cannot be done."""
         self._set_up(logdir, max_queue, flush_secs, filename_suffix)
         self.sink.open()
+        self._audit()
 
     @classmethod
     def unopened(
@@ -114,7 +115,13 @@ class EventFile:
         """Flushes and closes the file. After an error the events are still kept: call it again."""
         while not self.sink.close():
             self._raise_problem()
+        self._audit()
         self._report_drops()
+
+    def _audit(self) -> None:
+        """Raise the audit event of an opened file, as `open` does: `tbhub run` listens to it."""
+        if path := self.sink.path:
+            sys.audit("open", path, "ab", os.O_WRONLY | os.O_APPEND)
 
     def __del__(self) -> None:
         if hasattr(self, "_reported_drops") and not self.sink.close():
