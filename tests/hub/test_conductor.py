@@ -142,6 +142,19 @@ async def test_names_and_templates(sqlite: Database, tmp_path: Path) -> None:
 
 
 @running
+async def test_a_run_is_shown_under_its_new_name(sqlite: Database, tmp_path: Path) -> None:
+    catalog = Catalog(sqlite)
+    a = catalog.run(log(tmp_path / "1", 1), name="a")
+    async with Conducted(sqlite, tmp_path) as hub:
+        board = await hub.create(ADMIN, trials=[a])
+        await hub.shows(board.id, ["a"])
+        with sqlite.begin() as connection:
+            connection.execute(runs.update().where(runs.c.id == a), {"name": "best"})
+        await hub.conductor.run_renamed(a)
+        await hub.shows(board.id, ["best"])
+
+
+@running
 async def test_templates_know_every_column_and_have_defaults(
     sqlite: Database, tmp_path: Path
 ) -> None:

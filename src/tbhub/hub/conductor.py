@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, delete, update
+from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.exc import IntegrityError
 
 from tbhub.api.models import (
@@ -37,7 +37,7 @@ from tbhub.boards.life import READY, Life, Say
 from tbhub.boards.pet_names import pet_name
 from tbhub.catalog.runs import load_runs
 from tbhub.database.engine import Database
-from tbhub.database.tables import boards
+from tbhub.database.tables import board_runs, boards
 from tbhub.errors import TbhubError
 from tbhub.hub import board_store as store
 from tbhub.hub import sources
@@ -709,6 +709,14 @@ class Conductor:
             is_concerned = entry.has_places if owner_id is None else entry.owner_id == owner_id
             if is_concerned:
                 self._keeper.publish(entry)
+
+    async def run_renamed(self, run: int) -> None:
+        """Send hosts the boards that show a run, or may show it below a place, again."""
+        chosen = select(board_runs.c.board_id).where(board_runs.c.run_id == run)
+        showing: set[str] = await self._keeper.read(lambda c: set(c.scalars(chosen)))
+        for entry in live(self.registry):
+            if entry.id in showing or entry.has_places:
+                await self._keeper.check_payload(entry)
 
     async def connections_changed(self) -> None:
         """Send hosts the credentials of their boards, after storage connections have changed."""

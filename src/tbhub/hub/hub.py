@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -211,10 +211,10 @@ class Hub:
         self._indexer.connections_changed()
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._send_credentials)
+                self._loop.call_soon_threadsafe(self._begin, self.conductor.connections_changed)
 
-    def _send_credentials(self) -> None:
-        task = asyncio.create_task(self.conductor.connections_changed())
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.create_task(work())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -222,6 +222,14 @@ class Hub:
         """Somebody has started a run, or goes on with one. Any thread may say so."""
         self.heartbeats.begun()
         self._indexer.run_started()
+
+    def run_renamed(self, run: int) -> None:
+        """Have boards show a run under its new name. Any thread may call it."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(
+                    self._begin, lambda: self.conductor.run_renamed(run)
+                )
 
     def run_ended(self, run: int) -> None:
         """Have the last of what a run has logged read now. Any thread may call it."""

@@ -186,6 +186,8 @@ def change_run(hub: TheHub, caller: Reader, run: Number, change: RunChange) -> R
         place = _workspace_of(connection, tables.runs, run)
         _require_write(caller, place, f"run {run}")
         found = catalog_runs.change_run(connection, run, change, caller.visible)
+    if change.name is not None:
+        hub.run_renamed(run)
     tell(hub, "runs", place)
     return found
 
