@@ -95,6 +95,10 @@ def test_values_are_never_templates() -> None:
         ("was placed on host local-1", "已分配到主机 local-1"),
         ("12 runs and 1 place; waiting for a host", "12 个运行和 1 个位置；等待主机"),
         ("stopped: It was stopped; it can be started again.", "已停止：看板已停止；可以重新启动。"),
+        (
+            "stopped: It was stopped by ada; it can be started again.",
+            "已停止：看板已被 ada 停止；可以重新启动。",
+        ),
         ("terminated: It was killed by ada.", "已结束：被 ada 终止。"),
         ("failed: Host local-1 ended with exit code 3.", "失败：主机 local-1 已结束（退出码 3）。"),
         ("now shows 3 runs, before 1 run", "现显示 3 个运行，此前 1 个运行"),

@@ -314,6 +314,15 @@ _PAGES = {
     "page.share_over": Text("This link no longer works", "此链接已失效"),
     "page.share_over_text": Text("Ask its sender for a new one.", "请向发送者索取新的链接。"),
     # --- a board that is not up
+    "page.board_not_running": Text("This board is not running. {why}", "此看板未在运行。{why}"),
+    "page.board_ended": Text("This board has ended. {why}", "此看板已结束。{why}"),
+    "page.board_failed": Text("This board has failed. {why}", "此看板已失败。{why}"),
+    "page.board_deleted_by": Text("This board was deleted by {name}.", "此看板已被 {name} 删除。"),
+    "page.board_no_access": Text(
+        "You no longer have access to this board, or it was deleted.",
+        "你已无权查看此看板，或看板已被删除。",
+    ),
+    "page.details": Text("Details", "详情"),
     "page.board_silent": Text(
         "The process that serves it does not answer; this page tries again.",
         "为其提供服务的进程没有响应；此页面将自动重试。",
@@ -425,6 +434,9 @@ _RECOGNIZED = {
     "log.places": Text("{n} places", "{n} 个位置"),
     "log.user_stopped": Text(
         "It was stopped; it can be started again.", "看板已停止；可以重新启动。"
+    ),
+    "log.user_stopped_by": Text(
+        "It was stopped by {name}; it can be started again.", "看板已被 {name} 停止；可以重新启动。"
     ),
     "log.idle": Text(
         "Nobody looked at it for {time}; it starts again when visited.",

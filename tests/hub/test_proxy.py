@@ -254,6 +254,9 @@ def test_a_board_restarts_after_a_crash_until_it_is_given_up(tmp_path: Path) -> 
             assert hub.ask("GET", root(board)).status_code == 200
         kill_its_host(hub, board)
         hub.wait_for(board["id"], "FAILED")
+        said = hub.ask("GET", f"{root(board)}tbhub/events").json()["error"]
+        assert said["message"].startswith("This board has failed. Host local-")
+        assert said["details"]["next"] == {"label": "Start it again", "start": True}
         page = hub.ask("GET", root(board), headers={"accept": "text/html"})
         assert page.status_code == 410
         assert "ended unexpectedly" in page.text

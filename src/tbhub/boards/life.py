@@ -134,6 +134,8 @@ class DataGone:
 class Stop:
     """Somebody wants it to end for now."""
 
+    by: str = ""
+
 
 @dataclass(frozen=True)
 class Idle:
@@ -318,7 +320,9 @@ def _data_gone(life: Life, event: DataGone, now: float) -> After:
 
 
 def _stop(life: Life, event: Stop, now: float) -> After:
-    return _let_go(life, Reason.USER_STOPPED, "It was stopped; it can be started again.", now)
+    by = f" by {event.by}" if event.by else ""
+    text = f"It was stopped{by}; it can be started again."
+    return _let_go(life, Reason.USER_STOPPED, text, now)
 
 
 def _idle(life: Life, event: Idle, now: float) -> After:

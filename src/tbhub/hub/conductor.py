@@ -604,7 +604,7 @@ class Conductor:
     async def stop(self, caller: Caller, board: str) -> Board:
         """Stops a board; it can be started again."""
         entry = self._to_end(caller, board)
-        await self._keeper.apply(entry, lives.Stop())
+        await self._keeper.apply(entry, lives.Stop(caller.name))
         await self._keeper.settled(entry, _SETTLE_SECONDS)
         return await self._answer(caller, entry)
 
@@ -623,6 +623,7 @@ class Conductor:
     async def delete(self, caller: Caller, board: str) -> None:
         """Ends a board if it lives, and forgets it."""
         entry = self._to_end(caller, board)
+        entry.deleted_by = caller.name
         await self._keeper.forget(entry, lambda connection: _delete(connection, entry.id))
 
     # --- visits
@@ -651,6 +652,11 @@ class Conductor:
             None if link is None else link.secret,
             None if link is None else link.handover,
         )
+
+    def deleted_by(self, caller: Caller, short: str) -> str | None:
+        """Return who deleted a board that the caller could see; none if that is not known."""
+        entry = self.registry.deleted(short)
+        return entry.deleted_by if entry is not None and entry.may_be_seen_by(caller) else None
 
     def note_request(self, board_id: str, size: int) -> None:
         """Somebody who may has looked at a board, and got so many bytes."""

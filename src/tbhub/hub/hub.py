@@ -126,6 +126,7 @@ class Hub:
         self.visits = Visits(
             self.conductor, self.gate, self.access, self.shares, self.proxy, settings
         )
+        self.identity.subscribe(self.access_changed)
         self._indexer = IndexerChild(settings.database_url, self._take_news, self.connections.told)
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -195,12 +196,18 @@ class Hub:
         Args:
             user_id: The user whose rights have changed; none: any user's.
         """
-        self.identity.forget()
+        self.identity.forget()  # which calls `access_changed`
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self.conductor.rights_changed, user_id)
+
+    def access_changed(self) -> None:
+        """Recheck who may see open pages of boards. Any thread may call it."""
         self.access.forget()
         self.shares.forget()
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self.conductor.rights_changed, user_id)
+                self._loop.call_soon_threadsafe(self.visits.recheck_soon)
 
     def connections_changed(self) -> None:
         """Storage connections have come or gone. Any thread may say so."""

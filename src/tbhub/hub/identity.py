@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -50,6 +50,7 @@ class Identity:
         self._known: dict[str, _Known] = {}
         self._lock = threading.Lock()
         self._attempts = Attempts(settings.login_attempts, settings.login_window)
+        self._subscribers: list[Callable[[], None]] = []
 
     # --- tokens
 
@@ -93,6 +94,12 @@ class Identity:
         """Users, tokens or members have changed."""
         with self._lock:
             self._known = {}
+        for each in self._subscribers:
+            each()
+
+    def subscribe(self, subscriber: Callable[[], None]) -> None:
+        """Call a subscriber, in any thread, whenever users, tokens or members have changed."""
+        self._subscribers.append(subscriber)
 
     def _note_use(self, token_id: int, now: float) -> None:
         with suppress(Unavailable), self._database.begin() as connection:

@@ -95,6 +95,25 @@ class Target:
         return f"{text}?{query.decode('latin-1')}" if query else text
 
 
+@dataclass(eq=False)
+class Stream:
+    """An answer that does not end by itself: the events of an open page.
+
+    Attributes:
+        scope: Of the request.
+        ended: The hub has ended it.
+    """
+
+    scope: Scope
+    answer: Answer
+    ended: bool = False
+
+    def end(self) -> None:
+        """End the answer in good order; a browser then requests it again."""
+        self.ended = True
+        self.answer.close()
+
+
 class HostGoneError(Unavailable):
     """The process that serves a board does not answer."""
 
@@ -107,8 +126,7 @@ class Proxy:
         self._upstream = Upstream()
         self._handovers = Handovers()
         self._session: aiohttp.ClientSession | None = None
-        self._streams: set[Answer] = set()
-        self._ending = False
+        self._streams: set[Stream] = set()
 
     @property
     def session(self) -> aiohttp.ClientSession:
@@ -124,9 +142,13 @@ class Proxy:
 
     def end_streams(self) -> None:
         """Ends what would never end by itself; the hub is about to."""
-        self._ending = True
-        for each in list(self._streams):
-            each.close()
+        for each in self.streams:
+            each.end()
+
+    @property
+    def streams(self) -> list[Stream]:
+        """The streams of open pages."""
+        return list(self._streams)
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -177,8 +199,9 @@ class Proxy:
         if offer is not None:
             back.append((b"content-length", b"%d" % offer.size))
         size = lent = 0
+        stream = Stream(scope, answer)
         if is_stream:
-            self._streams.add(answer)
+            self._streams.add(stream)
             target.stream(+1)
         try:
             await send({"type": "http.response.start", "status": answer.status, "headers": back})
@@ -191,11 +214,11 @@ class Proxy:
                 wire.sent(lent)
         except UpstreamError:
             # Leaving the answer unfinished tells the client that it broke off.
-            if not self._ending:
+            if not stream.ended:
                 return
         finally:
             if is_stream:
-                self._streams.discard(answer)
+                self._streams.discard(stream)
                 target.stream(-1)
             target.count(size or lent)  # how much of what broke off, only the host knows
             answer.close()

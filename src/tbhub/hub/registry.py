@@ -19,6 +19,7 @@ from tbhub.boards.suspicion import Record
 from tbhub.hub.access import Caller
 
 _MOST_MATCHES = 20
+_MAX_DELETED = 1000
 
 
 @dataclass(eq=False, slots=True)
@@ -44,6 +45,7 @@ class Entry:
         resume_at: When it may be placed again after a crash, on the monotonic clock.
         is_loading: Its host has not read everything there is of its runs.
         shown: As people are shown it, until something of it changes.
+        deleted_by: The name of the user who has deleted it.
     """
 
     id: str
@@ -70,6 +72,7 @@ class Entry:
     stale: bool = False
     seen_runs: int = -1
     deleted: bool = False
+    deleted_by: str = ""
     has_places: bool = False
     given: str | None = None
     connections: Mapping[str, str] = field(default_factory=dict)
@@ -149,6 +152,7 @@ class Registry:
         self._entries: dict[str, Entry] = {}
         self._shorts: dict[str, Entry] = {}
         self._names: dict[str, int] = {}
+        self._deleted: dict[str, Entry] = {}  # the last ones, by short id
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._entries.values()))
@@ -167,6 +171,9 @@ class Registry:
         if self._entries.pop(entry.id, None) is not None:
             self._shorts.pop(entry.short, None)
             self._drop_name(entry.name)
+            self._deleted[entry.short] = entry
+            if len(self._deleted) > _MAX_DELETED:
+                del self._deleted[next(iter(self._deleted))]
 
     def rename(self, entry: Entry, name: str) -> None:
         """A board has another name."""
@@ -186,6 +193,10 @@ class Registry:
     def get(self, id_or_short: str) -> Entry | None:
         """A board by its whole id or the short one."""
         return self._entries.get(id_or_short) or self._shorts.get(id_or_short)
+
+    def deleted(self, short: str) -> Entry | None:
+        """Return a board that was deleted lately, by its short id; pages of it may be open."""
+        return self._deleted.get(short)
 
     def find(self, caller: Caller, text: str, *, to_change: bool = True) -> Entry:
         """Return the board with an id, with the only id that begins so, or with a name.

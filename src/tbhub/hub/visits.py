@@ -4,6 +4,10 @@ Every request is authorised before anything else happens, and only authorised on
 being idle. Who may not see a board gets the answer of one that is not there; its owner, who may not
 see what it shows any more, is told why. A board that is up is the proxy's; visiting the page of a
 stopped one wakes it, and one that has ended says why.
+
+An open page requests the board's events again whenever their stream ends. Where there are none, the
+answer says what has happened, and in ``details.next`` how the user can continue: by reloading the
+page, at another address (``url``), or by starting the board first (``start``).
 """
 
 from __future__ import annotations
@@ -49,6 +53,8 @@ _PATIENCE = 8.0  # seconds a request waits for its board before it is told so
 _RETRY = (b"retry-after", b"1")
 _RETRY_PAUSE = 0.1
 _BODILESS = ("GET", "HEAD")
+_EVENTS = "tbhub/events"
+_RECHECK_INTERVAL = 1.0  # seconds between two checks of all open pages
 
 
 class Route(Protocol):
@@ -77,6 +83,7 @@ class Boards(Protocol):
     def wake(self, board_id: str, timeout: float) -> Awaitable[object]: ...
     def get(self, caller: Caller, board: str) -> Awaitable[Board]: ...
     def start_board(self, caller: Caller, board: str) -> Awaitable[object]: ...
+    def deleted_by(self, caller: Caller, short: str) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,10 @@ class _Visit:
     @property
     def is_page(self) -> bool:
         return self.path in ("", "index.html")
+
+    @property
+    def is_events(self) -> bool:
+        return self.path == _EVENTS
 
 
 class Visits:
@@ -111,10 +122,41 @@ class Visits:
         self._proxy = proxy
         self._base = settings.base_path
         self._chrome = Chrome(self._base)
+        self._access_changed = False
+        self._rechecking: asyncio.Task[None] | None = None
 
     def close(self) -> None:
         """Ends the streams of open pages; the hub is about to."""
+        if self._rechecking is not None:
+            self._rechecking.cancel()
         self._proxy.end_streams()
+
+    def recheck_soon(self) -> None:
+        """End the streams of pages whose users no longer have access; their rights have changed."""
+        self._access_changed = True
+        if self._rechecking is None or self._rechecking.done():
+            self._rechecking = asyncio.create_task(self._recheck())
+
+    async def _recheck(self) -> None:
+        while self._access_changed:
+            self._access_changed = False
+            for stream in self._proxy.streams:
+                if not await self._has_access(stream.scope):
+                    stream.end()
+            await asyncio.sleep(_RECHECK_INTERVAL)
+
+    async def _has_access(self, scope: Scope) -> bool:
+        """Return whether a request for something of a board would still be allowed."""
+        try:
+            visit = self._visit(scope)
+            if visit is None:
+                return False
+            route = self._boards.route(visit.short)
+            return await self._caller(scope, visit, route) is not None
+        except Unavailable:
+            return True
+        except Problem:
+            return False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
@@ -137,9 +179,16 @@ class Visits:
             response = await self._open_share(scope, visit, route)
             if response is not None:
                 return response
-        caller = await self._caller(scope, visit, route)
+        try:
+            caller = await self._caller(scope, visit, route)
+        except NotAuthenticated:
+            if not visit.is_events:
+                raise
+            raise NotAuthenticated(
+                text("page.board_no_access"), next={"label": say("page.log_in")}
+            ) from None
         if route is None or caller is None:
-            raise NotFound(text("missing.board"))
+            raise await self._missing(scope, visit, route)
         if scope["method"] not in ("GET", "HEAD") and not self._gate.is_own_page(scope):
             raise self._gate.foreign_page(scope)
         if scope["method"] == "POST" and visit.path == "":
@@ -285,6 +334,20 @@ class Visits:
 
     # --- boards that are not up
 
+    async def _missing(self, scope: Scope, visit: _Visit, route: Route | None) -> NotFound:
+        """Return the answer for a board that was deleted, never existed or may not be seen.
+
+        Only users who could see a board are told that it was deleted.
+        """
+        onwards = {"label": say("page.all_boards"), "url": f"{self._base}/boards"}
+        found = await self._gate.find_soon(scope) if route is None else None
+        by = None if found is None else self._boards.deleted_by(found.caller, visit.short)
+        if by:
+            return NotFound(text("page.board_deleted_by", name=by), next=onwards)
+        if visit.is_events:
+            return NotFound(text("page.board_no_access"), next=onwards)
+        return NotFound(text("missing.board"))
+
     async def _waited_for(self, visit: _Visit, route: Route) -> Route:
         """A board is waited for while it starts or moves; one that was stopped is woken."""
         with suppress(Unavailable, Conflict):  # which the page then says
@@ -294,9 +357,8 @@ class Visits:
     async def _not_up(self, scope: Scope, caller: Caller, visit: _Visit, route: Route) -> Response:
         may_come = route.state in (*_COMING, *_ASLEEP, *_UP)
         if not answers.wants_page(scope):
-            message = f"this board is {route.state.value}"
-            kind = Unavailable if may_come else Gone
-            return answers.problem(kind(message, state=route.state.value), *[_RETRY] * may_come)
+            problem = await self._why_not_up(caller, route)
+            return answers.problem(problem, *[_RETRY] * may_come)
         if may_come:
             page = pages.waiting_page(self._chrome, route.name, route.state)
             return answers.html(503, page, _RETRY, framed=True)
@@ -305,6 +367,24 @@ class Visits:
         return answers.html(
             410, pages.ended_page(self._chrome, board, can_start=can_start), framed=True
         )
+
+    async def _why_not_up(self, caller: Caller, route: Route) -> Problem:
+        """Return why a board is not up; with how to continue if it does not come up by itself."""
+        state = route.state
+        if state not in (State.STOPPED, State.TERMINATED, State.FAILED):
+            return Unavailable(f"this board is {state.value}", state=state.value)
+        board = await self._boards.get(caller, route.board_id)
+        why = board.message.partition("\n")[0]
+        onwards: dict[str, object] = {"label": say("page.details")}
+        if state is State.STOPPED:
+            onwards["label"] = say("page.start_again")  # the page starts it when it is loaded
+            message = text("page.board_not_running", why=why)
+            return Unavailable(message, state=state.value, next=onwards)
+        if state is State.TERMINATED:
+            return Gone(text("page.board_ended", why=why), state=state.value, next=onwards)
+        if caller.may("write", "member"):
+            onwards = {"label": say("page.start_again"), "start": True}
+        return Gone(text("page.board_failed", why=why), state=state.value, next=onwards)
 
     async def _start(self, caller: Caller, visit: _Visit, route: Route) -> Response:
         caller.require("write", "member")

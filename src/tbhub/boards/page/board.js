@@ -286,6 +286,14 @@
   let retry = MIN_RETRY;
   let lostSince = 0;
 
+  /** How to continue: the page is loaded again, or another one; a board is started first. */
+  /** @typedef {{ label: string, url?: string, start?: boolean }} Next */
+  /** @typedef {{ text: string, next: Next }} Refusal */
+
+  /** Why there are no events and will be none before the user does something. @type {Refusal | null} */
+  let refusal = null;
+  let asking = new AbortController();
+
   /**
    * Listens while the page is visible. A browser opens six connections to one origin: a listener
    * in each of six forgotten tabs would leave none for the seventh. The first message says it all.
@@ -341,6 +349,8 @@
       current = state.version;
       retry = MIN_RETRY;
       lostSince = 0;
+      refusal = null;
+      asking.abort();
       advance();
       show();
     };
@@ -351,7 +361,34 @@
       if (opened.readyState !== EventSource.CLOSED) return;
       retryTimer = setTimeout(connect, retry * (0.5 + Math.random() / 2));
       retry = Math.min(2 * retry, MAX_RETRY);
+      explain();
     };
+  }
+
+  /** Requests the events as JSON: an EventSource does not say why it was refused. */
+  async function explain() {
+    asking.abort();
+    asking = new AbortController();
+    const { signal } = asking;
+    /** @type {Refusal | null} */
+    let found = null;
+    try {
+      const headers = { accept: "application/json" };
+      const answer = await plainFetch(new URL("tbhub/events", root), { headers, signal });
+      if (answer.ok) {
+        await answer.body?.cancel();
+      } else {
+        const { message, details } = (await answer.json()).error;
+        if (details.next) found = { text: message, next: details.next };
+        // The hub is there, and holds requests back until the board is up.
+        else if (answer.status === 503) retry = MIN_RETRY;
+      }
+    } catch {
+      // Nobody answers, or not a hub: there is nothing to say but that it is tried again.
+    }
+    if (signal.aborted) return;
+    refusal = found;
+    show();
   }
 
   // Status. One line for each thing a user should know, in a strip that is there when one is.
@@ -391,10 +428,29 @@
     return row;
   }
 
+  /** @param {Refusal} refused */
+  function refusalLine({ text, next }) {
+    const row = line(text);
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "tbhub-next";
+    button.textContent = next.label;
+    button.onclick = async () => {
+      button.disabled = true;
+      if (next.start) await plainFetch(root, { method: "POST", redirect: "manual" }).catch(() => {});
+      if (next.url) location.assign(next.url);
+      else location.reload();
+    };
+    row.append(button);
+    return row;
+  }
+
   function show() {
     const now = performance.now();
     const lines = [];
-    if (lostSince && now - lostSince >= SHOW_LOST_AFTER) {
+    if (refusal) {
+      lines.push(refusalLine(refusal));
+    } else if (lostSince && now - lostSince >= SHOW_LOST_AFTER) {
       lines.push(line("Connection lost, retrying…"));
     }
     const loading = state?.loading;

@@ -248,6 +248,7 @@ async def delete_share(hub: TheHub, caller: Writer, board: BoardId, share: Numbe
     """Makes a link worthless."""
     found = await hub.conductor.get(caller, board, to_change=True)
     await asyncio.to_thread(hub.shares.delete, found.id, share)
+    hub.access_changed()
 
 
 @router.get("/boards/{board:path}", responses=_ONE)
