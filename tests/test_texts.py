@@ -19,7 +19,7 @@ from tbhub.boards.control import SourceError
 from tbhub.boards.life import Cause, HostDied, Life, Start, handle
 from tbhub.catalog.selectors import SelectorError, parse
 from tbhub.hub.language import COOKIE, language, language_of, problem_text, translate_finding
-from tbhub.hub.troubles import unreadable, waits_for
+from tbhub.hub.troubles import NOTHING_LEFT, unreadable, waits_for
 from tbhub.storage.classify import classify
 from tbhub.storage.errors import StoreError
 from tbhub.storage.probe import CHECKS_FOR, probe
@@ -102,6 +102,16 @@ def test_values_are_never_templates() -> None:
         ("terminated: It was killed by ada.", "已结束：被 ada 终止。"),
         ("failed: Host local-1 ended with exit code 3.", "失败：主机 local-1 已结束（退出码 3）。"),
         ("now shows 3 runs, before 1 run", "现显示 3 个运行，此前 1 个运行"),
+        ("run exp/a (#3) was deleted by ada", "运行 exp/a (#3) 已被 ada 删除"),
+        (
+            "4 runs were deleted by ada: a (#1), b (#2), c (#3) and 1 more",
+            "4 个运行已被 ada 删除：a (#1), b (#2), c (#3) and 1 more",
+        ),
+        (
+            f"is up without data. {NOTHING_LEFT}",
+            "已启动，但没有数据。它显示的所有运行都已被删除或移除。"
+            "提示：`tbhub add BOARD RUNS` 可添加其他运行",
+        ),
         (
             "Host local-1 crashed: it ended by signal SIGKILL (exit code 137)."
             " The board restarts by itself.",

@@ -421,6 +421,11 @@ _RECOGNIZED = {
     "log.queued": Text("{what}; waiting for a host", "{what}；等待主机"),
     "log.added": Text("{what} added", "已添加 {what}"),
     "log.removed": Text("{what} taken out", "已移除 {what}"),
+    "log.run_deleted": Text("run {value} was deleted by {name}", "运行 {value} 已被 {name} 删除"),
+    "log.runs_deleted": Text(
+        "{n} runs were deleted by {name}: {value}", "{n} 个运行已被 {name} 删除：{value}"
+    ),
+    "log.up_without_data": Text("is up without data. {why}", "已启动，但没有数据。{why}"),
     "log.shows": Text("now shows {now}, before {before}", "现显示 {now}，此前 {before}"),
     "log.runs_and_places": Text(
         "{runs} runs and {places} places", "{runs} 个运行和 {places} 个位置"
@@ -561,6 +566,11 @@ _RECOGNIZED = {
     # --- what a board waits for
     "wait.data": Text(
         "Waiting for data: nothing has been logged there.", "等待数据：该处尚无任何记录。"
+    ),
+    "wait.nothing_left": Text(
+        "All runs that it showed were deleted or taken out. hint: `tbhub add BOARD RUNS` adds"
+        " others",
+        "它显示的所有运行都已被删除或移除。提示：`tbhub add BOARD RUNS` 可添加其他运行",
     ),
     "wait.path": Text(
         "Waiting for {path}, which does not exist where the board is served.",

@@ -39,6 +39,7 @@ from tbhub.database.engine import Database, open_database
 from tbhub.database.tables import boards, runs, users, workspaces
 from tbhub.hub.doctor import examine
 from tbhub.hub.host_link import HostGoneError
+from tbhub.hub.troubles import NOTHING_LEFT
 from tbhub.launchers.base import Details, Exited, LaunchError, Status
 
 
@@ -351,6 +352,43 @@ async def test_a_deleted_run_leaves_the_boards_it_was_in(sqlite: Database, tmp_p
     runs = two_experiments(sqlite, tmp_path)
     async with Conducted(sqlite, tmp_path) as hub:
         board = await hub.create(ADMIN, experiments=[1])
+        with sqlite.begin() as connection:
+            connection.exec_driver_sql(f"DELETE FROM runs WHERE id = {runs['a']}")
+        hub.conductor.runs_changed([runs["a"]])
+        await hub.shows(board.id, ["b"])
+
+
+@running
+async def test_a_board_whose_runs_were_all_deleted_says_so(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    runs = two_experiments(sqlite, tmp_path)
+    async with Conducted(sqlite, tmp_path) as hub:
+        board = await hub.create(ADMIN, trials=[runs["a"]])
+        with sqlite.begin() as connection:
+            connection.exec_driver_sql(f"DELETE FROM runs WHERE id = {runs['a']}")
+        hub.conductor.runs_changed([runs["a"]])
+        waiting = await hub.until(board.id, State.WAITING)
+        assert waiting.message == NOTHING_LEFT
+        await hub.conductor.restart(ADMIN, board.id)
+        again = await hub.until(board.id, State.WAITING)
+        assert again.message == NOTHING_LEFT
+        log = await hub.conductor.logs(ADMIN, board.id)
+        assert log.lines[-1].text == f"is up without data. {NOTHING_LEFT}"
+        assert not any("waits for the first data" in line.text for line in log.lines)
+
+
+@running
+async def test_a_run_that_is_deleted_after_the_hub_was_restarted_leaves_its_boards(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    runs = two_experiments(sqlite, tmp_path)
+    before = Conducted(sqlite, tmp_path)
+    await before.start()
+    board = await before.create(ADMIN, experiments=[1])
+    await before.close(stop_hosts=False)
+    async with Conducted(sqlite, tmp_path) as hub:
+        await hub.shows(board.id, ["a", "b"])
         with sqlite.begin() as connection:
             connection.exec_driver_sql(f"DELETE FROM runs WHERE id = {runs['a']}")
         hub.conductor.runs_changed([runs["a"]])

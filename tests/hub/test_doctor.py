@@ -155,8 +155,15 @@ def test_what_stores_have_been_asked() -> None:
     assert "may ask 60 times a minute" in found.text
 
 
+def test_a_board_whose_runs_were_deleted() -> None:
+    empty = board(runs=0, selector="trial:3")
+    (finding,) = diagnose(empty, [], UP, now=NOW)
+    assert (finding.level, finding.subject) == ("error", "runs")
+    assert finding.text == "All runs that it showed were deleted or taken out."
+
+
 def test_nothing_matches() -> None:
-    empty = board(runs=0, selector="where lr < 0")
+    empty = board(runs=0, selector="where lr < 0", follow=True)
     (finding,) = diagnose(empty, [], UP, now=NOW)
     assert (finding.level, finding.subject) == ("error", "selector")
     assert "where lr < 0" in finding.text

@@ -101,10 +101,15 @@ class Requeued:
 
 @dataclass(frozen=True)
 class HostReady:
-    """The host has the board; `pending` as in `AnswersPending`."""
+    """The host has the board; `pending` as in `AnswersPending`.
+
+    Attributes:
+        nothing: Why the board has nothing to show and none will come, in words; empty: it has.
+    """
 
     has_data: bool
     pending: str = ""
+    nothing: str = ""
 
 
 @dataclass(frozen=True)
@@ -297,6 +302,8 @@ def _host_ready(life: Life, event: HostReady, now: float) -> After:
         running = replace(life, state=State.RUNNING, ready=now, message=event.pending)
         return running, [Say("is running")]
     waiting = replace(life, state=State.WAITING, ready=now, message=event.pending)
+    if event.nothing:
+        return waiting, [Say(f"is up without data. {event.nothing}", "warning")]
     return waiting, [Say("is up and waits for the first data")]
 
 

@@ -37,6 +37,8 @@ from tbhub.database.tables import (
 from tbhub.hub.registry import Entry
 from tbhub.hub.sources import Asked, Shown, has_places
 
+_MAX_NAMED = 3  # runs in a line of a log
+
 # --- life
 
 
@@ -279,6 +281,24 @@ def add_lines(connection: Connection, board_id: str, said: Iterable[Say]) -> Non
     ]
     if rows:
         connection.execute(insert(board_logs), rows)
+
+
+def log_deleted_runs(connection: Connection, run_ids: Sequence[int], by: str) -> None:
+    """Log in each board with some of these runs that they are deleted; call it before they are."""
+    gone: dict[str, list[str]] = {}
+    joined = board_runs.join(runs, runs.c.id == board_runs.c.run_id)
+    chosen = select(board_runs.c.board_id, runs.c.id, runs.c.name).select_from(joined)
+    for chunk in chunks(sorted(run_ids)):
+        rows = connection.execute(chosen.where(runs.c.id.in_(chunk)).order_by(runs.c.id))
+        for board_id, number, name in rows:
+            gone.setdefault(board_id, []).append(f"{name} (#{number})")
+    for board_id, names in gone.items():
+        text = f"run {names[0]} was deleted by {by}"
+        if len(names) > 1:
+            listed = ", ".join(names[:_MAX_NAMED])
+            more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
+            text = f"{len(names):,} runs were deleted by {by}: {listed}{more}"
+        add_lines(connection, board_id, [Say(text)])
 
 
 def lines(

@@ -231,13 +231,20 @@ def _board(
 
 
 def _sources(board: Board, runs: Sequence[Run]) -> Iterable[Finding]:
-    if not board.runs and not board.uris:
+    if not board.runs and not board.uris and not board.follow:
+        yield Finding(
+            level="error",
+            subject="runs",
+            text="All runs that it showed were deleted or taken out.",
+            advice=f"Add others: tbhub add {board.id[:8]} RUNS. See tbhub logs {board.id[:8]}.",
+        )
+    elif not board.runs and not board.uris:
         what = board.selector or "what it was asked for"
         yield Finding(
             level="error",
             subject="selector",
             text=f"Nothing matches {what}.",
-            advice="Look with tbhub runs; a board made with --follow shows what comes later.",
+            advice="Look with tbhub runs. Runs that match later are shown as they come.",
         )
     if _has_more(board, runs):
         text = f"It has {board.runs:,} runs, of which {len(runs):,} were looked at."

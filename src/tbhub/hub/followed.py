@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
+from tbhub.api.models import State
 from tbhub.api.problems import Problem
-from tbhub.boards.life import Say
+from tbhub.boards.life import READY, Say
 from tbhub.hub import board_store as store
 from tbhub.hub import sources
 from tbhub.hub.keeper import Keeper
@@ -110,12 +111,15 @@ class Followed:
                 await self.refresh(entry, whole=entry.follow)
                 if entry.has_places:  # what the catalog knows below them may be another
                     await self._keeper.check_payload(entry)
-        # Runs that were deleted have left the boards they were in.
-        ids = [entry.id for entry in up if entry.seen_runs >= 0]
+        # Runs that were deleted have left the boards they were in. What the host of a board was
+        # told by an earlier hub is not known: it is told again.
+        placed = [entry for entry in up if entry.life.state in (State.STARTING, *READY)]
+        ids = [entry.id for entry in placed]
         counts = await self._keeper.read(lambda connection: store.run_counts(connection, ids))
-        for entry in up:
-            if entry.seen_runs >= 0 and counts.get(entry.id, 0) != entry.seen_runs:
+        for entry in placed:
+            if counts.get(entry.id, 0) != entry.seen_runs:
                 entry.stale = True
+                self._keeper.publish(entry)
                 self._keeper.poke(entry)
 
 

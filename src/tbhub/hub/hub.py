@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -246,6 +246,10 @@ class Hub:
         """Runs of some workspaces have come or changed. Any thread may say so."""
         self.bus.publish(Event(kind="runs", data={"count": len(ids)}), workspaces=places)
         self.files.runs_changed(ids)
+        self.update_boards(ids)
+
+    def update_boards(self, ids: Sequence[int]) -> None:
+        """Have live boards show what has come or was deleted. Any thread may call it."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self.conductor.runs_changed, ids)

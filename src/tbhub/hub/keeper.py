@@ -329,10 +329,12 @@ class Keeper:
                 raise
             entry.given = digest
         entry.seen_runs = sum("columns" in source for source in told["sources"])
-        self._note(entry, state)
+        if self._note(entry, state):
+            self.publish(entry)
         if entry.life.generation == generation and not entry.deleted:
             pending = troubles.waits_for_answer(state.get("unanswered", ""))
-            await self.apply(entry, lives.HostReady(state["has_data"], pending))
+            nothing = troubles.NOTHING_LEFT if entry.has_nothing_left else ""
+            await self.apply(entry, lives.HostReady(state["has_data"], pending, nothing))
             await self.board_stands(link.id, entry.id, state)
 
     async def check_payload(self, entry: Entry) -> None:
@@ -459,6 +461,8 @@ class Keeper:
         )
         is_waiting = not entry.is_loading and not state["has_data"]
         entry.waits_for = troubles.waits_for(state["troubles"]) if is_waiting else ""
+        if is_waiting and entry.has_nothing_left:
+            entry.waits_for = troubles.NOTHING_LEFT
         return before != (entry.problem, entry.waits_for, entry.has_places and entry.reported_runs)
 
     async def host_died(self, death: Death) -> None:

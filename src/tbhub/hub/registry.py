@@ -95,6 +95,11 @@ class Entry:
     def is_live(self) -> bool:
         return self.life.state in LIVE
 
+    @property
+    def has_nothing_left(self) -> bool:
+        """Whether every run it was made with was deleted or taken out, and none can follow."""
+        return self.seen_runs == 0 and not self.has_places and not self.follow
+
     def set_clock(self, clock: float) -> None:
         """Takes the times of its life over to the event loop's clock, which shows `clock` now."""
         deadline, ready, now = self.life.deadline, self.life.ready, time.time()

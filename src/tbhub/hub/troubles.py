@@ -11,6 +11,10 @@ from typing import Any
 from tbhub.catalog.selection import is_uri
 
 _RIGHT = "the user that the board is served as needs the right to read it"
+NOTHING_LEFT = (
+    "All runs that it showed were deleted or taken out. hint: `tbhub add BOARD RUNS` adds others"
+)
+"""What a board says that has no run any more, and no place where some could be found."""
 _ABOUT_RIGHTS = (os.strerror(errno.EACCES), os.strerror(errno.EPERM), "may not read")
 
 

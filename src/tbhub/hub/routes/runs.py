@@ -26,6 +26,7 @@ from tbhub.catalog.selectors import parse
 from tbhub.database import tables
 from tbhub.database.rows import chunks
 from tbhub.hub.access import Caller
+from tbhub.hub.board_store import log_deleted_runs
 from tbhub.hub.hub import Hub
 from tbhub.hub.routes.common import (
     Limit,
@@ -105,13 +106,17 @@ def delete_experiment(
         place = _workspace_of(connection, tables.experiments, experiment)
         _require_write(caller, place, f"experiment {experiment}")
         mine = select(tables.runs.c.id).where(tables.runs.c.experiment_id == experiment)
-        kept = hub.files.in_bucket(connection, connection.scalars(mine).all()) if files else []
+        ids = connection.scalars(mine).all()
+        kept = hub.files.in_bucket(connection, ids) if files else []
+        if not dry_run:
+            log_deleted_runs(connection, ids, caller.name)
         found = catalog_experiments.delete_experiment(
             connection, experiment, caller.visible, files=files, dry_run=dry_run
         )
     found = hub.files.remove(kept, found)
     if not dry_run:
         hub.files.forget()
+        hub.update_boards(ids)
         tell(hub, "experiments", place)
     return found
 
@@ -162,12 +167,15 @@ def delete_runs(
         for place in places:
             caller.require_write(place, "run")
         kept = hub.files.in_bucket(connection, ids) if files else []
+        if not dry_run:
+            log_deleted_runs(connection, ids, caller.name)
         found = catalog_runs.delete_runs(
             connection, ids, caller.visible, files=files, dry_run=dry_run
         )
     found = hub.files.remove(kept, found)
     if not dry_run:
         hub.files.forget()
+        hub.update_boards(ids)
         tell(hub, "runs", *places)
     return found
 
@@ -201,12 +209,15 @@ def delete_run(
         place = _workspace_of(connection, tables.runs, run)
         _require_write(caller, place, f"run {run}")
         kept = hub.files.in_bucket(connection, [run]) if files else []
+        if not dry_run:
+            log_deleted_runs(connection, [run], caller.name)
         found = catalog_runs.delete_runs(
             connection, [run], caller.visible, files=files, dry_run=dry_run
         )
     found = hub.files.remove(kept, found)
     if not dry_run:
         hub.files.forget()
+        hub.update_boards([run])
         tell(hub, "runs", place)
     return found
 
