@@ -11,7 +11,7 @@ import pytest
 from support.hub import HubProcess
 from support.pages import Open, Visit, log_runs
 
-REFUSED = ["401", "404", "410", "503"]
+REFUSED = ["401", "403", "404", "410", "503"]
 STATUS = "tbhub-status"
 
 
@@ -108,7 +108,7 @@ def test_a_user_who_loses_a_workspace_loses_its_open_boards(hub: HubProcess, vis
     page = open_board(one, id_)
     answer = hub.ask("DELETE", "/api/v1/workspaces/default/members/bob")
     assert answer.is_success
-    page.locator(STATUS).get_by_text("You no longer have access to this board").wait_for()
+    page.locator(STATUS).get_by_text("and you are not a member of it").wait_for()
     one.picture("open-board-no-access")
 
 

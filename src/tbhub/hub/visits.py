@@ -305,7 +305,7 @@ class Visits:
         if found is None:
             raise NotAuthenticated(text("login.first_or_link"))
         if access is not None and access.missing is not None:
-            raise Forbidden(access.missing)
+            raise Forbidden(access.missing, next=self._all_boards())
         return None
 
     async def _access_of(self, caller: Caller, route: Route) -> Access:
@@ -339,7 +339,7 @@ class Visits:
 
         Only users who could see a board are told that it was deleted.
         """
-        onwards = {"label": say("page.all_boards"), "url": f"{self._base}/boards"}
+        onwards = self._all_boards()
         found = await self._gate.find_soon(scope) if route is None else None
         by = None if found is None else self._boards.deleted_by(found.caller, visit.short)
         if by:
@@ -347,6 +347,10 @@ class Visits:
         if visit.is_events:
             return NotFound(text("page.board_no_access"), next=onwards)
         return NotFound(text("missing.board"))
+
+    def _all_boards(self) -> dict[str, object]:
+        """Return the way from a page of a board to the list of boards."""
+        return {"label": say("page.all_boards"), "url": f"{self._base}/boards"}
 
     async def _waited_for(self, visit: _Visit, route: Route) -> Route:
         """A board is waited for while it starts or moves; one that was stopped is woken."""
