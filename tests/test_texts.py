@@ -118,6 +118,12 @@ def test_values_are_never_templates() -> None:
             "主机 local-1 崩溃：信号 SIGKILL，退出码 137。看板将自动重启。",
         ),
         (
+            "Host local-1 hung: it was ended after it had not answered for 30 s."
+            " The board restarts by itself.",
+            "主机 local-1 无响应：30 秒没有响应，已被终止。看板将自动重启。",
+        ),
+        ("Host local-1 has not answered for 12 s.", "主机 local-1 已有 12 秒没有响应。"),
+        (
             "Host local-1 crashed: it ended with exit code 3."
             " The board restarts in a process of its own.",
             "主机 local-1 崩溃：退出码 3。看板将在单独的进程中重启。",

@@ -455,6 +455,13 @@ _RECOGNIZED = {
     ),
     "log.host_ended": Text("Host {host} ended {how}.", "主机 {host} 已结束（{how}）。"),
     "log.host_died": Text("Host {host} {cause}: it ended {how}.", "主机 {host} {cause}：{how}。"),
+    "log.host_hung": Text(
+        "Host {host} {cause}: it was ended {how}.", "主机 {host} {cause}：{how}，已被终止。"
+    ),
+    "log.unanswered": Text("after it had not answered for {n} s", "{n} 秒没有响应"),
+    "log.host_unanswered": Text(
+        "Host {host} has not answered for {n} s.", "主机 {host} 已有 {n} 秒没有响应。"
+    ),
     "log.restarts": Text("{what} The board restarts by itself.", "{what}看板将自动重启。"),
     "log.isolated": Text(
         "{what} The board restarts in a process of its own.", "{what}看板将在单独的进程中重启。"
@@ -474,6 +481,7 @@ _RECOGNIZED = {
     "log.seconds": Text("{n} seconds", "{n} 秒"),
     # --- why a host ended: `boards.life.Cause`
     "cause.crash": Text("crashed", "崩溃"),
+    "cause.hang": Text("hung", "无响应"),
     "cause.out_of_memory": Text("ran out of memory", "内存不足"),
     "cause.preemption": Text("was preempted", "被抢占"),
     "cause.eviction": Text("was evicted", "被驱逐"),

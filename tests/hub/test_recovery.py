@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +20,26 @@ from support.hub import HubProcess, eventually
 __all__ = ["browser", "page"]
 
 
-def kill_backend(hub: HubProcess, host: str) -> None:
-    """Kills the process that serves boards, not the shell around it."""
+def backend_of(hub: HubProcess, host: str) -> psutil.Process:
+    """Return the process that serves boards, not the shell around it."""
     shell = int((hub.home / "hosts" / f"{host}.pid").read_text())
     (backend,) = psutil.Process(shell).children()
-    os.kill(backend.pid, signal.SIGKILL)
+    return backend
+
+
+def kill_backend(hub: HubProcess, host: str) -> None:
+    os.kill(backend_of(hub, host).pid, signal.SIGKILL)
+
+
+@contextmanager
+def stopped(process: psutil.Process) -> Iterator[None]:
+    """Let a process hang."""
+    process.suspend()
+    try:
+        yield
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
 
 
 def test_an_open_page_recovers_when_its_backend_is_killed(tmp_path: Path, page: Page) -> None:
@@ -69,3 +88,61 @@ def test_fourteen_boards_return_after_one_kill(tmp_path: Path) -> None:
         assert {each["id"]: each["url"] for each in found} == {
             each["id"]: each["url"] for each in boards.values()
         }
+
+
+def test_a_hung_backend_is_reported_and_replaced(tmp_path: Path) -> None:
+    log(tmp_path / "runs", 1)
+    with HubProcess(tmp_path / "home", host_hung_after=12) as hub:
+        board = hub.create_board(uris=[str(tmp_path / "runs")])
+        path = f"/api/v1/boards/{board['id']}"
+        with stopped(backend_of(hub, board["host"])):
+            # Within its host's silence, before the hub has stopped the host.
+            said = eventually(lambda: hub.json("GET", path)["message"], "nothing is said of it")
+            assert re.fullmatch(r"Host local-1 has not answered for \d+ s\.", said)
+            assert hub.json("GET", path)["state"] == "RUNNING"
+            (host,) = hub.json("GET", "/api/v1/hosts")
+            assert host["message"].startswith("Host local-1 has not answered for")
+            (finding,) = [
+                each
+                for each in hub.json("GET", f"{path}/doctor")["findings"]
+                if each["subject"] == "host"
+            ]
+            assert "host local-1 does not answer: nothing came within 5 s" in finding["text"]
+
+            def is_back() -> dict[str, Any] | None:
+                found: dict[str, Any] = hub.json("GET", path)
+                return found if (found["state"], found["host"]) == ("RUNNING", "local-2") else None
+
+            again = eventually(is_back, "the board did not come back")
+        assert (again["message"], again["url"]) == ("", board["url"])
+        lines = [each["text"] for each in hub.json("GET", f"{path}/logs")["lines"]]
+        (ended,) = [each for each in lines if each.startswith("Host local-1")]
+        assert re.fullmatch(
+            r"Host local-1 hung: it was ended after it had not answered for \d+ s\."
+            r" The board restarts by itself\.",
+            ended,
+        )
+
+
+def test_a_backend_that_is_slow_for_a_moment_is_kept(tmp_path: Path) -> None:
+    log(tmp_path / "runs", 1)
+    with HubProcess(tmp_path / "home", host_hung_after=15) as hub:
+        board = hub.create_board(uris=[str(tmp_path / "runs")])
+        path = f"/api/v1/boards/{board['id']}"
+        with stopped(backend_of(hub, board["host"])):
+            eventually(lambda: hub.json("GET", path)["message"], "nothing is said of it")
+        eventually(lambda: not hub.json("GET", path)["message"], "it is still said")
+        found = hub.json("GET", path)
+        assert (found["state"], found["host"]) == ("RUNNING", board["host"])
+
+
+def test_a_suspension_of_the_hub_does_not_count_as_silence(tmp_path: Path) -> None:
+    log(tmp_path / "runs", 1)
+    with HubProcess(tmp_path / "home", host_hung_after=5) as hub:
+        board = hub.create_board(uris=[str(tmp_path / "runs")])
+        path = f"/api/v1/boards/{board['id']}"
+        backend = backend_of(hub, board["host"])
+        with stopped(psutil.Process(hub.pid)), stopped(backend):
+            time.sleep(7)  # longer than a host may be silent
+        assert hub.json("GET", path)["host"] == board["host"]
+        assert backend.is_running()

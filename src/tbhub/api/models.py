@@ -726,7 +726,8 @@ class Board(_Model):
     state: State
     reason: Reason | None = None
     exit_code: int | None = None
-    message: str = ""  # how it ended; of a live board: what it waits for, or why it restarts
+    # How it ended; of a live board: what it waits for, that its host is silent, or why it restarts.
+    message: str = ""
     problem: str = ""  # why what it was asked to show cannot be read, with the command that helps
     closed: bool = False  # its data may not be seen by the caller, for the reason in `problem`
     selector: str
@@ -812,11 +813,13 @@ class Host(_Model):
 
     Attributes:
         state: ``draining``: it takes no board, those it has go to others, and then it ends.
+        message: For how long it has not answered; empty if it answers.
     """
 
     id: str
     launcher: str
     state: Literal["starting", "running", "draining"]
+    message: str = ""
     address: str | None = None
     boards: int = 0
     created: datetime

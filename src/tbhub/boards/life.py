@@ -40,6 +40,7 @@ class Cause(StrEnum):
     """Why a host ended; the value completes the sentence "Host slurm-1 …"."""
 
     CRASH = "crashed"
+    HANG = "hung"
     OUT_OF_MEMORY = "ran out of memory"
     PREEMPTION = "was preempted"
     EVICTION = "was evicted"
@@ -52,7 +53,7 @@ class Cause(StrEnum):
     @property
     def taken(self) -> bool:
         """Whether the host was taken away from outside: its boards are not to blame."""
-        return self not in (Cause.CRASH, Cause.OUT_OF_MEMORY, Cause.CANCELLED)
+        return self not in (Cause.CRASH, Cause.HANG, Cause.OUT_OF_MEMORY, Cause.CANCELLED)
 
 
 Verdict = Literal["restart", "isolate", "give up"]
@@ -394,7 +395,8 @@ def _host_died(life: Life, event: HostDied, now: float) -> After:
     how = event.reason or (
         "for an unknown reason" if event.exit_code is None else f"with exit code {event.exit_code}"
     )
-    text = f"Host {life.host} {event.cause}: it ended {how}."
+    ended = "was ended" if event.cause is Cause.HANG else "ended"  # by the hub
+    text = f"Host {life.host} {event.cause}: it {ended} {how}."
     lines = [line for line in event.last_lines if line.strip()][-_SHOWN_LINES:]
     if event.verdict == "give up":
         if event.crashes > 1:

@@ -113,14 +113,25 @@ def list_boards(
         nothing="no boards are up; `tbhub start` makes one" if live else "no boards",
     )
     if output.is_table:
-        for board in boards:
-            if board.closed:
-                print(f"{plain(board.name)}: {plain(board.problem)}", file=sys.stderr)
+        _print_messages(boards)
     if ended:
         print(f"{count(ended, 'board')} not up; `tbhub list --all` lists all", file=sys.stderr)
     if limit and len(boards) == limit and output.is_table:
         first = "newest" if order is None else "first"
         print(f"the {first} {limit:,}; --limit 0 lists all", file=sys.stderr)
+
+
+def _print_messages(boards: list[Board]) -> None:
+    """Print why boards are closed, and messages of RUNNING ones, once for those of a host."""
+    names: dict[str, list[str]] = {}
+    for board in boards:
+        if board.closed:
+            names.setdefault(board.problem, []).append(board.name)
+        elif board.state == "RUNNING" and board.message:
+            names.setdefault(board.message, []).append(board.name)
+    for message, (first, *others) in names.items():
+        more = f" and {count(len(others), 'other board')}" if others else ""
+        print(f"{plain(first)}{more}: {plain(message)}", file=sys.stderr)
 
 
 def open_board(

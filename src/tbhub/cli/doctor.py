@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,21 +54,35 @@ def doctor(
 
     found: list[Finding] = []
     with Hub() as hub:
-        found += _connection(hub)
-        if found[-1].level != "error":
-            found += _hosts(hub)
-            for board in boards or ():
-                said = hub.doctor(find(hub, board).id).findings
-                found += [each for each in said if each not in found]  # of a host: said above
+        for each in _examine(hub, boards or ()):
+            if each in found:  # of a host: said above
+                continue
+            found.append(each)
+            if not as_json:
+                _print(each)
     if as_json:
         print_json([each.model_dump(mode="json") for each in found])
-    else:
-        for each in found:
-            print(f"{_MARKS[each.level]} {plain(each.subject)}: {plain(each.text)}")
-            if each.advice:
-                print(f"    {plain(each.advice)}")
     if any(each.level == "error" or each.subject == _LOST_DATA for each in found):
         raise typer.Exit(1)
+
+
+def _examine(hub: Hub, boards: Iterable[str]) -> Iterator[Finding]:
+    """Yield what is found, as soon as it is."""
+    last = None
+    for last in _connection(hub):
+        yield last
+    if last is not None and last.level == "error":
+        return
+    yield from _hosts(hub)
+    for board in boards:
+        yield from hub.doctor(find(hub, board).id).findings
+
+
+def _print(finding: Finding) -> None:
+    print(f"{_MARKS[finding.level]} {plain(finding.subject)}: {plain(finding.text)}")
+    if finding.advice:
+        print(f"    {plain(finding.advice)}")
+    sys.stdout.flush()
 
 
 def _hosts(hub: Hub) -> list[Finding]:

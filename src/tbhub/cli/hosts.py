@@ -41,6 +41,7 @@ def list_hosts(as_json: Json = False, as_csv: Csv = False, quiet: Quiet = False)
         Column("BOARDS", lambda host: host.boards, right=True),
         Column("ADDRESS", lambda host: (host.address or "").partition("#")[0]),
         Column("CREATED", lambda host: host.created),
+        Column("MESSAGE", lambda host: host.message),
     ]
     nothing = "no hosts; one is started with the next board"
     show(found, columns, output, key=lambda host: host.id, nothing=nothing)

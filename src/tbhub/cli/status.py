@@ -60,4 +60,5 @@ def status(as_json: Json = False) -> None:
 
 
 def _host(host: Host) -> str:
-    return f"{host.id} ({host.state}, {count(host.boards, 'board')})"
+    message = f": {plain(host.message)}" if host.message else ""
+    return f"{host.id} ({host.state}, {count(host.boards, 'board')}){message}"

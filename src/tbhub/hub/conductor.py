@@ -62,6 +62,7 @@ from tbhub.texts import Message
 _SETTLE_SECONDS = 3.0  # an answer waits so long for what it has asked of a host
 _WAKE_SECONDS = 60.0
 _TRIAL = re.compile(r"trial:([0-9]+)")  # a run that was named by number
+_DOCTOR_TIMEOUT = 5.0  # for the first answer of a host
 _TRIES = 5  # where the catalog changes under a new board
 
 
@@ -232,7 +233,8 @@ class Conductor:
             if entry.id in missing:
                 answers.append(_closed(board, entry, count, url, missing[entry.id]))
             else:
-                answers.append(_counted(board, entry, count, url))
+                silence = self._keeper.hosts.silence(entry.life.host)
+                answers.append(_counted(board, entry, count, url, silence))
         return answers
 
     async def _to_change(self, caller: Caller, board: str) -> Entry:
@@ -733,7 +735,10 @@ class Conductor:
         """How a board stands on its host, for the doctor; none if nobody serves it."""
         entry = self.registry.get(board_id)
         link = None if entry is None else self._keeper.hosts.get(entry.life.host)
-        return None if link is None else await link.get(board_id)
+        if link is None:
+            return None
+        await link.health(_DOCTOR_TIMEOUT)  # one that hangs is not waited for
+        return await link.get(board_id)
 
     async def check(self, board_id: str) -> dict[str, Any] | None:
         """Return what the host of a board sees of it, for the doctor; none if it has no host."""
@@ -743,24 +748,30 @@ class Conductor:
 
     async def check_hosts(self) -> dict[str, dict[str, Any] | TbhubError]:
         """Return what each host says of itself, or why it does not."""
-        found: dict[str, dict[str, Any] | TbhubError] = {}
-        for host in self._keeper.hosts.describe():
-            link = self._keeper.hosts.get(host.id)
-            if link is None or link.address is None:
-                continue
+
+        async def check(link: HostLink) -> dict[str, Any] | TbhubError:
             try:
-                found[host.id] = await link.check()
+                await link.health(_DOCTOR_TIMEOUT)  # one that hangs is not waited for
+                return await link.check()
             except TbhubError as error:
-                found[host.id] = error
-        return found
+                return error
+
+        links = [self._keeper.hosts.get(host.id) for host in self._keeper.hosts.describe()]
+        there = [link for link in links if link is not None and link.address is not None]
+        found = await asyncio.gather(*map(check, there))
+        return {link.id: seen for link, seen in zip(there, found, strict=True)}
 
     async def read(self, ask: Any) -> Any:
         """Something the database knows, asked in a thread."""
         return await self._keeper.read(ask)
 
 
-def _counted(board: Board, entry: Entry, runs: int, url: str) -> Board:
-    """With what is counted all the time, and its address below that of the hub."""
+def _counted(board: Board, entry: Entry, runs: int, url: str, silence: str) -> Board:
+    """With what is counted all the time, and its address below that of the hub.
+
+    Args:
+        silence: For how long its host has not answered; empty if it answers.
+    """
     active = time.time() if entry.streams else entry.active
     if board.uris and entry.reported_runs is not None:
         runs = entry.reported_runs
@@ -776,6 +787,8 @@ def _counted(board: Board, entry: Entry, runs: int, url: str) -> Board:
         update["problem"] = translate_log(entry.problem)
     if board.state == State.WAITING:
         update["message"] = translate_log(entry.problem or entry.waits_for)
+    if silence:
+        update["message"] = translate_log(silence)
     return board.model_copy(update=update)
 
 

@@ -32,6 +32,7 @@ from tbhub.series.watch import is_remote
 
 _MOST_RUNS = 1000  # that are looked at
 _NAMED = 5  # of those with the same trouble
+_HUNG_ADVICE = "Wait half a minute: the hub replaces it, and its boards restart by themselves."
 _MANY_RUNS = 2000
 _QUIET_SECONDS = 120.0
 _FUTURE_SECONDS = 60.0
@@ -87,7 +88,7 @@ async def examine_hosts(conductor: Conductor) -> Findings:
     found = []
     for host, seen in (await conductor.check_hosts()).items():
         if isinstance(seen, TbhubError):
-            text, advice = str(seen), "Wait half a minute: it is replaced."
+            text, advice = str(seen), _HUNG_ADVICE
             found.append(Finding(level="error", subject="host", text=text, advice=advice))
         else:
             found.append(_tensorboard(seen, host))
@@ -226,7 +227,7 @@ def _board(
             level="error",
             subject="host",
             text=f"Its host does not answer: {trouble or 'it is gone'}.",
-            advice="Wait half a minute: it is replaced. Then start the board again.",
+            advice=_HUNG_ADVICE,
         )
 
 

@@ -55,6 +55,7 @@ class HostLink:
         draining: Somebody wants it to end: it takes no board, and those it has go elsewhere.
         ending: It is not needed any more, and is being ended.
         idle_since: When it had its last board, on the monotonic clock; else when it was made.
+        silent_for: Seconds for which it has not answered, counted by `HostWatch`.
     """
 
     id: str
@@ -73,6 +74,7 @@ class HostLink:
     draining: bool = False
     ending: bool = False
     idle_since: float = field(default_factory=time.monotonic)
+    silent_for: float = 0.0
 
     @property
     def takes_boards(self) -> bool:
@@ -109,9 +111,17 @@ class HostLink:
         """Takes a board from it; one that is not there is no matter."""
         await self._ask("DELETE", f"boards/{board_id}", timeout=_QUICK, ok=(200, 404))
 
-    async def health(self) -> dict[str, Any]:
-        """How the host is."""
-        return await self._ask("GET", "health")
+    async def health(self, timeout: float | None = None) -> dict[str, Any]:
+        """Return how the host is.
+
+        Args:
+            timeout: Seconds; none: as for other quick requests.
+        """
+        limit = _QUICK if timeout is None else aiohttp.ClientTimeout(timeout, sock_connect=5)
+        found = await self._ask("GET", "health", timeout=limit)
+        if self.is_connected:  # a host without its stream is not well, whatever it answers
+            self.silent_for = 0.0
+        return found
 
     async def check(self, board_id: str | None = None) -> dict[str, Any]:
         """Return what the host sees: its TensorBoard and, of a board, the sources."""
@@ -144,7 +154,8 @@ class HostLink:
         except aiohttp.ServerFingerprintMismatch as error:
             raise HostImpostorError(f"host {self.id} {host_tls.OTHER_CERTIFICATE}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise HostGoneError(f"host {self.id} does not answer: {error}") from error
+            why = str(error) or f"nothing came within {timeout.total:g} s"
+            raise HostGoneError(f"host {self.id} does not answer: {why}") from error
         try:
             answer: dict[str, Any] = orjson.loads(content)
         except ValueError:
@@ -166,6 +177,7 @@ class HostLink:
                     raise HostGoneError(f"host {self.id} answered {response.status}")
                 rest = b""
                 async for chunk in response.content.iter_any():
+                    self.silent_for = 0.0
                     *messages, rest = (rest + chunk).split(b"\n\n")
                     if len(rest) > _MAX_LINE:
                         raise HostGoneError(f"host {self.id} sends what cannot be understood")

@@ -83,6 +83,9 @@ class Listener(Protocol):
     async def board_stands(self, host: str, board: str, state: dict[str, Any]) -> None:
         """How a board stands."""
 
+    def host_silence_changed(self, host: str) -> None:
+        """A host has not answered for a while, or answers again."""
+
     async def host_died(self, death: Death) -> None:
         """A host is gone."""
 
@@ -101,7 +104,14 @@ class Hosts:
         self._settings = settings
         self._policy = _policy(settings, shares=launcher.shares)
         self._listener = listener
-        self._watch = HostWatch(launcher, settings.start_timeout, self._tell, self._take)
+        self._watch = HostWatch(
+            launcher,
+            settings.start_timeout,
+            self._tell,
+            self._take,
+            hung_after=settings.host_hung_after,
+            silence_changed=lambda link: listener.host_silence_changed(link.id),
+        )
         self._links: dict[str, HostLink] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[asyncio.Future[HostLink], _Waiter] = {}
@@ -252,6 +262,13 @@ class Hosts:
         """A host that has not ended."""
         return None if host is None else self._links.get(host)
 
+    def silence(self, host: str | None) -> str:
+        """Return for how long a host has not answered, in words; empty while that is short."""
+        link = self.get(host)
+        if link is None or not self._watch.is_silent(link):
+            return ""
+        return f"Host {link.id} has not answered for {link.silent_for:.0f} s."
+
     async def register(self, host: str, token: str, address: str, pid: int) -> str:
         """A host tells where it is, and is given the secret by which it will know us.
 
@@ -285,6 +302,7 @@ class Hosts:
                 id=link.id,
                 launcher=self._launcher.name,
                 state=link.state,
+                message=self.silence(link.id),
                 address=link.address,
                 boards=len(link.boards),
                 created=datetime.fromtimestamp(link.created, UTC),

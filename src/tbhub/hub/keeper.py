@@ -465,6 +465,12 @@ class Keeper:
             entry.waits_for = troubles.NOTHING_LEFT
         return before != (entry.problem, entry.waits_for, entry.has_places and entry.reported_runs)
 
+    def host_silence_changed(self, host: str) -> None:
+        """Report that the boards of a host have another message: see `Hosts.silence`."""
+        for entry in self.registry:
+            if entry.life.host == host:
+                self.publish(entry)
+
     async def host_died(self, death: Death) -> None:
         """Restart the boards of a host that is gone; see `suspicion` for those that are not."""
         on = [entry for entry in self.registry if entry.life.host == death.host]

@@ -73,6 +73,7 @@ class Settings(BaseSettings):
     max_boards_per_workspace: int = Field(default=0, ge=0)
     start_timeout: float = Field(default=60.0, gt=0)
     host_lost_after: float = Field(default=600.0, gt=0)  # a host without a hub ends by itself
+    host_hung_after: float = Field(default=30.0, gt=0)  # a host that does not answer is replaced
     memory_budget: int = Field(default=0, ge=0)  # bytes a host may keep; 0: its own default
 
     # --- where boards are served

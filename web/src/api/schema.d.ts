@@ -1707,6 +1707,7 @@ export interface components {
          *
          *     Attributes:
          *         state: ``draining``: it takes no board, those it has go to others, and then it ends.
+         *         message: For how long it has not answered; empty if it answers.
          */
         Host: {
             /** Address */
@@ -1725,6 +1726,11 @@ export interface components {
             id: string;
             /** Launcher */
             launcher: string;
+            /**
+             * Message
+             * @default
+             */
+            message: string;
             /**
              * State
              * @enum {string}
