@@ -758,6 +758,45 @@ _RECOGNIZED = {
         "没有凭据，且本机没有云身份：{why}",
     ),
     "storage.unusable": Text("the credentials cannot be used: {why}", "凭据无法使用：{why}"),
+    "storage.login_file": Text("the login in {where}", " {where} 中的登录凭据"),
+    "storage.google_login": Text("the Google login", " Google 登录凭据"),
+    "storage.login_unopened": Text(
+        "{login} could not be used: the file cannot be opened. hint: check its path and who may"
+        " read it",
+        "无法使用{login}：文件无法打开。提示：请检查路径和读取权限",
+    ),
+    "storage.login_undecoded": Text(
+        "{login} could not be used: the file is no login of Google's. hint: `gcloud auth"
+        " application-default login` writes one",
+        "无法使用{login}：文件不是 Google 登录凭据。"
+        "提示：可用 `gcloud auth application-default login` 生成",
+    ),
+    "storage.login_expired": Text(
+        "{login} could not be used: it has expired or was revoked. hint: log in again with `gcloud"
+        " auth application-default login`, or use a new key of the service account",
+        "无法使用{login}：已过期或已撤销。提示：请用 `gcloud auth application-default login`"
+        " 重新登录，或使用服务账号的新密钥",
+    ),
+    "storage.login_refused": Text(
+        "{login} could not be used: Google's token server does not accept it. hint: log in again"
+        " with `gcloud auth application-default login`, or use a new key of the service account",
+        "无法使用{login}：Google 令牌服务器不接受。提示：请用"
+        " `gcloud auth application-default login` 重新登录，或使用服务账号的新密钥",
+    ),
+    "storage.login_failed": Text(
+        "{login} could not be used: Google's token server has failed",
+        "无法使用{login}：Google 令牌服务器出错",
+    ),
+    "storage.login_timeout": Text(
+        "{login} could not be used: Google's token server did not answer in time",
+        "无法使用{login}：Google 令牌服务器响应超时",
+    ),
+    "storage.login_unreachable": Text(
+        "{login} could not be used: Google's token server cannot be reached. hint: check the"
+        " network of the machine that reads the bucket, and HTTPS_PROXY if it needs a proxy",
+        "无法使用{login}：无法连接 Google 令牌服务器。提示：请检查读取存储桶的机器的网络；"
+        "若需要代理，请检查 HTTPS_PROXY",
+    ),
     "storage.setup": Text(
         "set the environment variables in docs/storage.md where this runs; for what the hub reads,"
         " `tbhub storage add`; the hub keeps the logs of runs for which no storage is given",

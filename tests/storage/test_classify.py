@@ -178,3 +178,53 @@ def test_a_panic_of_the_library_is_an_error_that_does_not_pass(message: str, say
 def test_what_ends_a_process_is_no_error_of_a_store(kind: type[BaseException]) -> None:
     with pytest.raises(kind):
         classify(kind(), "read", "s3://b/a", "a")
+
+
+LOGIN_FILE = "~/.config/gcloud/application_default_credentials.json"
+TOKEN_REQUEST = (
+    "Generic GCS error: Error performing token request: Error performing POST "
+    "https://accounts.google.com/o/oauth2/token in 1ms - "
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "says"),
+    [
+        (
+            "HTTP error: error sending request kind: Connect,",
+            errors.Unreachable,
+            "be reached. hint",
+        ),
+        ("HTTP error: error sending request kind: Timeout,", errors.Timeout, "in time"),
+        (
+            'Server returned non-2xx status code: 400 Bad Request: { "error": "invalid_grant",'
+            ' "error_description": "Token has been expired or revoked. hunter2" }',
+            errors.BadCredentials,
+            "expired or was revoked. hint: log in again with `gcloud auth",
+        ),
+        (
+            "Server returned non-2xx status code: 401 Unauthorized: invalid_client hunter2",
+            errors.BadCredentials,
+            "does not accept it. hint",
+        ),
+        ("Server returned non-2xx status code: 503 Busy: ", errors.Unreachable, "has failed"),
+    ],
+)
+def test_a_login_file_that_cannot_be_used_is_named(
+    text: str, kind: type[StoreError], says: str
+) -> None:
+    for file, named in ((LOGIN_FILE, f"the login in {LOGIN_FILE}"), ("", "the Google login")):
+        found = classify(raised.GenericError(TOKEN_REQUEST + text), "list", "gs://b", "", file)
+        assert type(found) is kind
+        assert str(found).startswith(f"cannot list gs://b: {named} could not be used: ")
+        assert says in str(found)
+        assert "hunter2" not in str(found)
+
+
+def test_a_machine_without_an_identity_is_not_taken_for_a_bad_login() -> None:
+    text = (
+        "Generic GCS error: Error performing token request: Error performing GET "
+        "http://169.254.169.254/computeMetadata/v1/instance/token?audience=oauth2 in 1ms - x"
+    )
+    found = classify(raised.GenericError(text), "list", "gs://b", "")
+    assert "this machine has no identity" in str(found)

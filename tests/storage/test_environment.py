@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tbhub.storage.environment import settings_from
+from tbhub.storage.environment import google_login_file, settings_from
 from tbhub.storage.uri import parse
 
 
@@ -54,3 +54,15 @@ def test_a_key_file_is_sent_as_its_text(tmp_path: Path) -> None:
         path.write_text(json.dumps({"type": kind}))
         found = settings_from(environ, parse("gs://b/x"))
         assert found == ({"service_account_key": path.read_text()} if is_sent else {})
+
+
+def test_the_file_of_a_google_login_is_known(tmp_path: Path) -> None:
+    assert google_login_file({"HOME": str(tmp_path)}) == ""
+    file = tmp_path / ".config/gcloud/application_default_credentials.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    home = {"HOME": str(tmp_path)}
+    assert google_login_file(home) == "~/.config/gcloud/application_default_credentials.json"
+    assert google_login_file({**home, "GOOGLE_APPLICATION_CREDENTIALS": "/a"}) == "/a"
+    assert google_login_file({**home, "GOOGLE_SERVICE_ACCOUNT_KEY": "{}"}) == ""
+    assert google_login_file({**home, "STORAGE_EMULATOR_HOST": "127.0.0.1:9"}) == ""

@@ -19,7 +19,7 @@ from support.fault_proxy import fault_proxy
 from support.seaweedfs import SeaweedFS
 from tbhub.client.connection import find_connection
 from tbhub.storage.credentials import Known
-from tbhub.storage.errors import BadCredentials, NotFound, WrongRegion
+from tbhub.storage.errors import BadCredentials, NotFound, Unreachable, WrongRegion
 from tbhub.storage.known_hub import known_hub
 from tbhub.storage.open import SETTINGS, open_store, plan_for
 from tbhub.storage.uri import parse
@@ -68,6 +68,36 @@ def test_google_from_the_environment(
     store, path = open_store(f"gs://{weed.BUCKET}/from/environment", patience=QUICK)
     store.put(f"{path}/a", b"x")
     assert store.read("from/environment/a") == b"x"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_google_login_that_cannot_be_used_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    login = {"type": "authorized_user", "client_id": "hunter2"}
+    login |= {"client_secret": "hunter2", "refresh_token": "hunter2"}
+    file = tmp_path / ".config/gcloud/application_default_credentials.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(login))
+    for name in ("HTTPS_PROXY", "https_proxy"):  # Google's token server is out of reach
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("NO_PROXY", "no_proxy", "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+    if named:
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    store, path = open_store("gs://b/x", patience=QUICK)
+    with pytest.raises(Unreachable) as caught:
+        store.read(f"{path}/a")
+    where = str(file) if named else "~/.config/gcloud/application_default_credentials.json"
+    assert f"the login in {where} could not be used: Google's token server" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_google_login_file_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/login.json")
+    with pytest.raises(BadCredentials, match=r"login in /nowhere/login\.json could not be used"):
+        open_store("gs://b/x", patience=QUICK)
 
 
 def test_no_credentials_at_all(seaweedfs: SeaweedFS) -> None:

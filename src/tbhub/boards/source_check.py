@@ -1,6 +1,7 @@
 """What a host sees of the sources of a board, for `tbhub doctor`: paths, files, credentials.
 
-Secrets are never part of it: of credentials only the names of settings and variables are told.
+Secrets are never part of it: of credentials only the names of settings, variables and files are
+told.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from tbhub.boards.board import Board, Source
 from tbhub.series.follower import Root
+from tbhub.storage.environment import google_login_file
 
 _MAX_SOURCES = 1000
 _VARIABLES = {
@@ -55,6 +57,8 @@ def _credentials(source: Source) -> str:
     names = [name for name in _VARIABLES.get(scheme, ()) if os.environ.get(name)]
     if names:
         return f"of the backend's environment ({', '.join(names)})"
+    if scheme == "gs" and (file := google_login_file(os.environ)):
+        return f"the login in {file}"
     return "none: the identity of the backend's machine, if it has one"
 
 

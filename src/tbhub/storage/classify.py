@@ -42,6 +42,10 @@ _IDENTITY = re.compile(
     r"|169\.254\.170\.2|AssumeRole|oauth2"
 )
 
+# A login of Google's, in a file or given, that is exchanged for a token.
+_GOOGLE_LOGIN = re.compile(r"GCS error: Error performing token request: Error performing POST ")
+_GOOGLE_FILE = re.compile(r"GCS error: Unable to (open|decode) service account file")
+
 _NO_AUTHORITIES = "No CA certificates were loaded"
 _CERTIFICATE = re.compile(r"InvalidCertificate\(\s*([A-Za-z]{1,40})")
 
@@ -86,11 +90,16 @@ class PastEndError(Exception):
     """A range began at or behind the end of an object: there is nothing to read."""
 
 
-def classify(error: BaseException, verb: str, where: str, path: str) -> StoreError | PastEndError:
+def classify(
+    error: BaseException, verb: str, where: str, path: str, login_file: str = ""
+) -> StoreError | PastEndError:
     """Return the error of ours that says what happened.
 
     A panic of the library (a BaseException) becomes a StoreError like any other failure. Other
     BaseExceptions, such as KeyboardInterrupt, are raised unchanged.
+
+    Args:
+        login_file: The file that the store's login is read from; empty if from none.
     """
     if _is_panic(error):
         return StoreError(verb, where, f"the storage library failed: {_panic_text(str(error))}")
@@ -114,13 +123,17 @@ def classify(error: BaseException, verb: str, where: str, path: str) -> StoreErr
         return made(BadCredentials, "a setting that this store does not know")
     if certificate := _by_certificate(text):
         return made(BadCertificate, certificate)
+    if _GOOGLE_LOGIN.search(text) or (login_file and _GOOGLE_FILE.search(text)):
+        found = _by_google_login(text, status, kinds, login_file)
+        status = 0  # of another server
+        return made(*found)
     if _IDENTITY.search(text) and not code:
         status = 0  # of another server
         return made(BadCredentials, f"no credentials, and this machine has no identity: {_SETUP}")
     for known in (_by_words, _by_code, _by_status):
-        found = known(code, text, status, verb)
-        if found is not None:
-            return made(*found)
+        reason = known(code, text, status, verb)
+        if reason is not None:
+            return made(*reason)
     if name in ("AlreadyExistsError", "PreconditionError"):
         return made(Conflict, "it has been written to by someone else")
     if name == "NotFoundError" or isinstance(error, FileNotFoundError):
@@ -175,6 +188,40 @@ def _by_certificate(text: str) -> str:
             "set SSL_CERT_FILE to a file with that authority's certificate"
         )
     return f"the store's certificate is not valid: {found[1]}"
+
+
+def _by_google_login(text: str, status: int, kinds: set[str], file: str) -> _Found:
+    """Say why a login of Google's cannot be used."""
+    login = f"the login in {file}" if file else "the Google login"
+    if unusable := _GOOGLE_FILE.search(text):
+        if unusable[1] == "open":
+            return BadCredentials, (
+                f"{login} could not be used: the file cannot be opened. hint: check its path and "
+                "who may read it"
+            )
+        return BadCredentials, (
+            f"{login} could not be used: the file is no login of Google's. hint: "
+            "`gcloud auth application-default login` writes one"
+        )
+    if "invalid_grant" in text:
+        return BadCredentials, (
+            f"{login} could not be used: it has expired or was revoked. hint: log in again with "
+            "`gcloud auth application-default login`, or use a new key of the service account"
+        )
+    if status == 429 or status >= 500:
+        return Unreachable, f"{login} could not be used: Google's token server has failed"
+    if status:
+        return BadCredentials, (
+            f"{login} could not be used: Google's token server does not accept it. hint: log in "
+            "again with `gcloud auth application-default login`, or use a new key of the service "
+            "account"
+        )
+    if "Timeout" in kinds:
+        return Timeout, f"{login} could not be used: Google's token server did not answer in time"
+    return Unreachable, (
+        f"{login} could not be used: Google's token server cannot be reached. hint: check the "
+        "network of the machine that reads the bucket, and HTTPS_PROXY if it needs a proxy"
+    )
 
 
 def _by_code(code: str, text: str, status: int, verb: str) -> _Found | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,6 +48,7 @@ VARIABLES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 _KEY_FILES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")
 _MAX_KEY_FILE_BYTES = 64 << 10
+_GCLOUD_LOGIN = "~/.config/gcloud/application_default_credentials.json"
 
 logger = logging.getLogger("tbhub.storage")
 
@@ -63,6 +65,17 @@ def settings_from(environ: Mapping[str, str], place: Uri) -> dict[str, str]:
     if place.scheme == AZ and _is_other_account(place, found):
         return {}
     return found
+
+
+def google_login_file(environ: Mapping[str, str]) -> str:
+    """Return the file that a store of Google's reads its login from; empty if from none."""
+    if environ.get("GOOGLE_SERVICE_ACCOUNT_KEY") or environ.get("STORAGE_EMULATOR_HOST"):
+        return ""
+    named = next((environ[name] for name in _KEY_FILES if environ.get(name)), "")
+    home = environ.get("HOME", "")
+    if named or not home:
+        return named
+    return _GCLOUD_LOGIN if os.path.exists(_GCLOUD_LOGIN.replace("~", home)) else ""
 
 
 def _google(found: dict[str, str], environ: Mapping[str, str]) -> dict[str, str]:

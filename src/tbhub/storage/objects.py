@@ -51,12 +51,24 @@ class Clients:
 
 
 class BucketStore:
-    """A bucket. At most `limit` requests are under way at a time."""
+    """A bucket. At most `limit` requests are under way at a time.
 
-    def __init__(self, bucket: Uri, clients: Clients, patience: Patience, limit: int) -> None:
+    Args:
+        login_file: The file that the login is read from, for errors; empty if from none.
+    """
+
+    def __init__(
+        self,
+        bucket: Uri,
+        clients: Clients,
+        patience: Patience,
+        limit: int,
+        login_file: str = "",
+    ) -> None:
         self._bucket = replace(bucket, path="")
         self._clients = clients
         self._patience = patience
+        self._login_file = login_file
         self._places = threading.BoundedSemaphore(limit)
         self._many = ManyReads(self.read, limit)
         self.meter = Meter()
@@ -293,7 +305,7 @@ class BucketStore:
             except SourceError:
                 raise
             except BaseException as raised:
-                error = classify(raised, verb, self._where(path), path)
+                error = classify(raised, verb, self._where(path), path, self._login_file)
         # Raised out here, so that obstore's text is not part of the traceback.
         raise error
 

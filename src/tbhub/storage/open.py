@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from tbhub.storage.classify import classify
-from tbhub.storage.environment import VARIABLES, settings_from
+from tbhub.storage.environment import VARIABLES, google_login_file, settings_from
 from tbhub.storage.errors import BadCredentials, WrongRegion
 from tbhub.storage.local import LocalStore
 from tbhub.storage.store import Patience, Store
@@ -273,6 +273,7 @@ def _is_on(value: str | None) -> bool:
 def _bucket_store(place: Uri, plan: Plan, patience: Patience, limit: int) -> Store:
     from tbhub.storage.objects import BucketStore, Clients  # obstore is large
 
+    login_file = google_login_file(os.environ) if _uses_login_file(place, plan) else ""
     try:
         once = _client(place, plan, patience, retries=0)
         patient = _client(place, plan, patience, retries=patience.retries)
@@ -280,10 +281,17 @@ def _bucket_store(place: Uri, plan: Plan, patience: Patience, limit: int) -> Sto
         if plan.creating_header:
             creating = _client(place, plan, patience, retries=0, header=plan.creating_header)
     except BaseException as raised:
-        error = classify(raised, "open", str(place), "")
+        error = classify(raised, "open", str(place), "", login_file)
     else:
-        return BucketStore(place, Clients(once, patient, creating), patience, limit)
+        clients = Clients(once, patient, creating)
+        return BucketStore(place, clients, patience, limit, login_file)
     raise error
+
+
+def _uses_login_file(place: Uri, plan: Plan) -> bool:
+    """Return whether a store takes its login from the environment, where that may name a file."""
+    given = {"service_account", "service_account_key", "skip_signature"}
+    return place.scheme == GS and plan.secret is None and not given & plan.config.keys()
 
 
 def _client(
