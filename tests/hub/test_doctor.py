@@ -357,3 +357,21 @@ def test_a_place_without_rights(tmp_path: Path) -> None:
         assert look_at(str(tmp_path / "a")).problem == "Permission denied"
     finally:
         (tmp_path / "a").chmod(0o700)
+
+
+@pytest.mark.parametrize("launcher", ["docker", "local"])
+def test_a_path_that_is_not_mounted_for_the_host_is_told_from_a_missing_one(
+    tmp_path: Path, launcher: str
+) -> None:
+    place = str(tmp_path)
+    shown = seen(place, "", "")
+    shown["sources"][0] |= {"exists": False, "readable": False, "user": "root on c1"}
+    uri = board(uris=[place], runs=0)
+    over_place = diagnose(uri, [], UP, None, shown, {}, launcher, now=NOW)
+    over_run = diagnose(board(), [run(location=place)], UP, None, shown, {}, launcher, now=NOW)
+    findings = [each for each in (*over_place, *over_run) if each.level == "error"]
+    assert len(findings) == 2
+    for each in findings:
+        is_said = "exists on the hub's machine but not where the board is served." in each.text
+        assert is_said == (launcher == "docker")
+        assert ("Mount it for hosts of the launcher docker" in each.advice) == is_said

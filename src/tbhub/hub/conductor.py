@@ -85,6 +85,11 @@ class Conductor:
         self._url = ""
 
     @property
+    def launcher(self) -> str:
+        """The name of the launcher that boards are served by."""
+        return self._launcher
+
+    @property
     def registry(self) -> Registry:
         """What is known of boards without asking the database."""
         return self._keeper.registry

@@ -27,7 +27,7 @@ from tbhub.events.names import is_event_file
 from tbhub.hub.access import Caller
 from tbhub.hub.conductor import Conductor
 from tbhub.hub.connections import connections_used
-from tbhub.hub.troubles import is_about_rights, unreadable_hint
+from tbhub.hub.troubles import NOT_MOUNTED, is_about_rights, mount_hint, unreadable_hint
 from tbhub.series.watch import is_remote
 
 _MOST_RUNS = 1000  # that are looked at
@@ -49,6 +49,8 @@ class Place:
         written: When one of them was last written to.
         credentials: Which ones its host uses, by name; empty for a path.
         connection: The name of the storage connection these are of; empty if of none.
+        launcher: Of a path that exists on the hub's machine but not on its host's: what it has to
+            be mounted for; else empty.
     """
 
     exists: bool = True
@@ -59,6 +61,7 @@ class Place:
     is_remote: bool = False
     credentials: str = ""
     connection: str = ""
+    launcher: str = ""
 
 
 async def examine(conductor: Conductor, caller: Caller, board: str) -> Findings:
@@ -79,7 +82,8 @@ async def examine(conductor: Conductor, caller: Caller, board: str) -> Findings:
         return load_runs(connection, ids), connections_used(connection, shown.id)
 
     runs, used = await conductor.read(look)
-    found = await asyncio.to_thread(diagnose, shown, runs, stands, trouble, seen, used)
+    by = conductor.launcher
+    found = await asyncio.to_thread(diagnose, shown, runs, stands, trouble, seen, used, by)
     return Findings(findings=found)
 
 
@@ -102,6 +106,7 @@ def diagnose(
     trouble: str | None = None,
     seen: Mapping[str, Any] | None = None,
     connections: Mapping[str, str] | None = None,
+    launcher: str = "local",
     *,
     now: float | None = None,
     look: Callable[[str], Place] | None = None,
@@ -113,12 +118,13 @@ def diagnose(
         trouble: Why its host could not be asked.
         seen: What its host sees of its sources, which counts before what the hub sees.
         connections: The names of the storage connections that are used, by location.
+        launcher: What the hub serves boards by.
         look: Looks at a location.
     """
     now = time.time() if now is None else now
     if seen is not None:
         seen = _with_connections(seen, connections or {})
-    look = _as_seen(look or look_at, seen or {})
+    look = _as_seen(look or look_at, seen or {}, launcher)
     found = [*_board(board, stands, trouble), *_sources(board, runs)]
     if seen is not None:
         found += [_tensorboard(seen, str(seen["host"])), *_seen_sources(seen)]
@@ -149,7 +155,9 @@ def _with_connections(seen: Mapping[str, Any], connections: Mapping[str, str]) -
     return {**seen, "sources": sources}
 
 
-def _as_seen(look: Callable[[str], Place], seen: Mapping[str, Any]) -> Callable[[str], Place]:
+def _as_seen(
+    look: Callable[[str], Place], seen: Mapping[str, Any], launcher: str
+) -> Callable[[str], Place]:
     """Return how to look at a location: as the host sees it, where the host has looked."""
     sources = {str(each["path"]): each for each in seen.get("sources", ())}
 
@@ -168,6 +176,7 @@ def _as_seen(look: Callable[[str], Place], seen: Mapping[str, Any]) -> Callable[
             files=source["files"],
             credentials=source["credentials"],
             connection=source["connection"],
+            launcher=launcher if place.exists and not exists and launcher != "local" else "",
         )
 
     return as_seen
@@ -298,7 +307,12 @@ def _traffic(board: Board, stands: Mapping[str, Any]) -> Iterable[Finding]:
 
 
 def _places(runs: Sequence[Run], places: Mapping[int, Place]) -> Iterable[Finding]:
-    missing = [run for run in runs if not places[run.id].exists]
+    absent = [run for run in runs if not places[run.id].exists]
+    unmounted = [run for run in absent if places[run.id].launcher]
+    if unmounted:
+        advice = _mount_advice(places[unmounted[0].id])
+        yield _finding("error", "location missing", NOT_MOUNTED, unmounted, advice)
+    missing = [run for run in absent if not places[run.id].launcher]
     if missing:
         advice = "Was the directory moved or deleted, or is its disk not mounted?"
         yield _finding("error", "location missing", "is not there", missing, advice)
@@ -375,6 +389,9 @@ def _goes_back(run: Run) -> bool:
 
 
 def _uri(uri: str, place: Place) -> Finding:
+    if place.launcher:
+        text, advice = f"{uri} {NOT_MOUNTED}.", _mount_advice(place)
+        return Finding(level="error", subject="location missing", text=text, advice=advice)
     if not place.exists:
         text = f"{uri} is not there."
         advice = "It is shown as soon as it is. Is the path right?"
@@ -390,6 +407,11 @@ def _uri(uri: str, place: Place) -> Finding:
 def _why(place: Place) -> str:
     by = f". Credentials: {place.credentials}" if place.credentials else ""
     return f"{(place.problem or '').rstrip('.')}{by}"
+
+
+def _mount_advice(place: Place) -> str:
+    hint = mount_hint(place.launcher)
+    return f"{hint[0].upper()}{hint[1:]}."
 
 
 def _storage_advice(uri: str, problem: str, connection: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tbhub.catalog.selection import is_uri
 
+NOT_MOUNTED = "exists on the hub's machine but not where the board is served"
 _RIGHT = "the user that the board is served as needs the right to read it"
 NOTHING_LEFT = (
     "All runs that it showed were deleted or taken out. hint: `tbhub add BOARD RUNS` adds others"
@@ -47,11 +48,13 @@ def unreadable(
         if has_data and not each["place"]:
             continue
         if launcher != "local" and on_hub(path):
-            return (
-                f"{path} exists on the hub's machine but not where the board is served. hint: "
-                f"mount it for hosts of the launcher {launcher}, see docs/launchers.md"
-            )
+            return f"{path} {NOT_MOUNTED}. hint: {mount_hint(launcher)}"
     return ""
+
+
+def mount_hint(launcher: str) -> str:
+    """Return what to do about a path that is `NOT_MOUNTED`."""
+    return f"mount it for hosts of the launcher {launcher}, see docs/launchers.md"
 
 
 def waits_for(troubles: Sequence[Mapping[str, Any]]) -> str:
