@@ -38,7 +38,7 @@ from tbhub.client.board_status import PAI_WORDS, BoardStatus
 from tbhub.client.calls import Call
 from tbhub.client.replies import Lost, Reply
 from tbhub.client.steps import Steps, do
-from tbhub.client.tensorboard import wait_until_looked, wait_until_up
+from tbhub.client.tensorboard import check_readable, wait_until_looked, wait_until_up
 
 UNREADABLE = "oss://no-such-bucket/logs"  # without region and credentials nobody is asked
 
@@ -217,6 +217,14 @@ def test_waiting_ends_on_time(tmp_path: Path) -> None:
     log(tmp_path / "empty" / "run")
     board.wait(timeout=60, data=True)
     assert board.status == "RUNNING"
+
+
+def test_the_reason_of_an_unreadable_source_ends_with_one_full_stop() -> None:
+    board = Board.model_construct(
+        id="1" * 36, name="b", state="WAITING", problem="s3://b cannot be read: no certificates."
+    )
+    with pytest.raises(SourceUnreadable, match=r"no certificates\. The board stays"):
+        check_readable(board, strict=True)
 
 
 def test_a_place_that_cannot_be_read_raises_or_warns() -> None:

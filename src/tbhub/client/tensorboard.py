@@ -570,8 +570,9 @@ def check_readable(board: Board, *, strict: bool) -> None:
         return
     if board.closed:
         raise Forbidden(f"TensorBoard ({board.name}): {board.problem}")
+    problem = board.problem.rstrip(".")
     text = (
-        f"TensorBoard ({board.name}): {board.problem}. The board stays and tries again; "
+        f"TensorBoard ({board.name}): {problem}. The board stays and tries again; "
         f"`tbhub kill {board.id[:8]}` ends it"
     )
     if strict:
