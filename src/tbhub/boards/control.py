@@ -51,6 +51,7 @@ _QUIET_SECONDS = 5.0  # and at one that is up
 _PING_SECONDS = 20.0
 _MOMENT, _MOMENTS = 0.005, 100  # for the first data, before a PUT is answered
 _LISTING_SECONDS = 0.3  # for many sources, before a PUT is answered
+_MAX_LISTING_SECONDS = 3.0  # the same while no run is found: a board that moves must not look empty
 _THREADS = 4
 
 logger = logging.getLogger("tbhub")
@@ -243,7 +244,10 @@ class Control:
         work = self._in_thread(_make_sources, watched, sources)
         watched.adding = asyncio.ensure_future(work)
         watched.adding.add_done_callback(listed)
+        end = time.monotonic() + _MAX_LISTING_SECONDS
         await asyncio.wait({watched.adding}, timeout=_LISTING_SECONDS)
+        while not (watched.adding.done() or watched.board.run_count or time.monotonic() > end):
+            await asyncio.wait({watched.adding}, timeout=_LISTING_SECONDS)
         await _first_data(watched.board)
 
     async def _replace(self, board_id: str, options: BoardOptions) -> _Watched:

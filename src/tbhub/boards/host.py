@@ -15,6 +15,8 @@ import asyncio
 import importlib
 import logging
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import aclosing, suppress
@@ -46,6 +48,8 @@ _MAX_BODY = 64 << 20
 _MAX_FRAGMENTS = 128 << 20  # bytes of answers that are kept
 _THREADS = 16
 _MOMENT, _MOMENTS = 0.02, 50
+_MAX_ANSWER_SECONDS = 2.0  # that a deleted board stays for requests under way
+_ANSWER_INTERVAL = 0.01
 _METHODS = ("GET", "HEAD", "POST")
 _BOARD_HEADER = "HTTP_TENSORBOARD_EXPERIMENT_ID"
 _PROJECTOR_PAGE = "data/plugin/projector/projector_binary.html"
@@ -63,6 +67,7 @@ class Host:
         self._prefix = prefix.rstrip("/")
         self._single = single
         self._boards: dict[str, Board] = {}
+        self._answering: Counter[Board] = Counter()  # requests for data under way
         if single is not None:
             _ = self.assets  # `tbhub view` reports at once that there is no TensorBoard
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="tbhub-serve")
@@ -131,10 +136,13 @@ class Host:
         return self._boards.get(board_id)
 
     def delete(self, board_id: str) -> bool:
-        """A board is no more; False if there was none."""
+        """Delete a board once the requests under way are answered. Return whether there was one."""
         board = self._boards.pop(board_id, None)
         if board is None:
             return False
+        end = time.monotonic() + _MAX_ANSWER_SECONDS
+        while board in self._answering and time.monotonic() < end:
+            time.sleep(_ANSWER_INTERVAL)
         board.close()
         board.tell()  # which ends its streams
         if self._application.done():
@@ -241,7 +249,13 @@ class Host:
         elif path == "data/notifications":
             await answers.json({"notifications": []}).send(send)
         elif path.startswith("data/"):
-            await self._tensorboard(board, root, path, scope, receive, send)
+            self._answering[board] += 1
+            try:
+                await self._tensorboard(board, root, path, scope, receive, send)
+            finally:
+                self._answering[board] -= 1
+                if not self._answering[board]:
+                    del self._answering[board]
         else:
             asset = self.assets.find(path)
             response = (
