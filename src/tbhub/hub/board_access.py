@@ -4,7 +4,7 @@ The owner of a board and the hub's admins see that it is there, how it is and wh
 and may end it. Its data needs, besides, the owner's right to each of its sources: to a run by
 membership in its workspace, to a path by membership in a workspace that has a logdir above it, to a
 URI by membership in the workspace of the storage connection that is used for it; all other paths
-and URIs are for admins. An owner who has lost such a right is told which.
+and URIs are for admins. An owner who has lost such a right learns which.
 
 What was found is remembered for some seconds, so that a board's requests do not ask the database
 each time. `forget` is called when rights have changed.
@@ -82,7 +82,7 @@ class BoardAccess:
         with self._database.read() as connection:
             found = look_up(connection, caller, board_id)
         with self._lock:
-            # What was forgotten meanwhile must not come back.
+            # What was forgotten since must not come back.
             if self._known is generation:
                 if len(generation) >= _MOST_REMEMBERED:
                     generation.clear()
@@ -91,7 +91,7 @@ class BoardAccess:
         return found
 
     def forget(self) -> None:
-        """Look up everything anew: members, logdirs or connections have changed."""
+        """Look everything up again: members, logdirs or connections have changed."""
         with self._lock:
             self._known = {}
 

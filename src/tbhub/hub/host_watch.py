@@ -29,7 +29,7 @@ _DYING_SECONDS = 2.0  # until the end of a process whose connection broke is kno
 # Of the seconds after which a host is taken to hang:
 _TICK = 1 / 30  # how often its silence is counted
 _REQUEST_AFTER = 1 / 6  # the silence after which it is requested to answer
-_REPORT_AFTER = 1 / 3  # the silence that users are told of
+_REPORT_AFTER = 1 / 3  # the silence that is reported to users
 
 logger = logging.getLogger("tbhub.hosts")
 

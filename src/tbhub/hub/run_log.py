@@ -70,7 +70,7 @@ def read_log(
 def _logs_in(paths: Iterable[str]) -> list[str]:
     """Return the console logs among the files of a run, that of the last attempt last.
 
-    Each attempt that begins anew has one beside those before.
+    Each later attempt has one beside those of the earlier ones.
     """
     found: list[tuple[int, str]] = []
     for path in paths:

@@ -80,7 +80,7 @@ class Shares:
         self.forget()
 
     def forget(self) -> None:
-        """Look up everything anew: links, or rights to boards, have changed."""
+        """Look everything up again: links, or rights to boards, have changed."""
         with self._lock:
             self._known = {}
 

@@ -2,7 +2,7 @@
 
 Every request is authorised before anything else happens, and only authorised ones keep a board from
 being idle. Who may not see a board gets the answer of one that is not there; its owner, who may not
-see what it shows any more, is told why. A board that is up is the proxy's; visiting the page of a
+see what it shows any more, learns why. A board that is up is the proxy's; visiting the page of a
 stopped one wakes it, and one that has ended says why.
 
 An open page requests the board's events again whenever their stream ends. Where there are none, the
@@ -337,7 +337,7 @@ class Visits:
     async def _missing(self, scope: Scope, visit: _Visit, route: Route | None) -> NotFound:
         """Return the answer for a board that was deleted, never existed or may not be seen.
 
-        Only users who could see a board are told that it was deleted.
+        Only users who could see a board learn that it was deleted.
         """
         onwards = self._all_boards()
         found = await self._gate.find_soon(scope) if route is None else None

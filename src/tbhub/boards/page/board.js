@@ -384,7 +384,7 @@
         else if (answer.status === 503) retry = MIN_RETRY;
       }
     } catch {
-      // Nobody answers, or not a hub: there is nothing to say but that it is tried again.
+      // No answer, or not one of a hub: the page says that it is trying again.
     }
     if (signal.aborted) return;
     refusal = found;
