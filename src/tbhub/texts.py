@@ -1380,6 +1380,13 @@ _FINDINGS = {
         "{n} of {runs} runs have been read so far.", "目前已读取 {runs} 个运行中的 {n} 个。"
     ),
     "doctor.missing": Text("{where} is not there.", "{where} 不存在。"),
+    "doctor.not_mounted": Text(
+        "{where} exists on the hub's machine but not where the board is served.",
+        "{where} 在 hub 的机器上存在，但在提供看板的机器上不存在。",
+    ),
+    "doctor.runs_deleted": Text(
+        "All runs that it showed were deleted or taken out.", "其显示的运行均已删除或移出。"
+    ),
     "doctor.unreadable": Text("{where} cannot be read: {why}.", "{where} 无法读取：{why}。"),
     "doctor.unreadable_with": Text(
         "{where} cannot be read: {why}. Credentials: {by}.", "{where} 无法读取：{why}。凭据：{by}。"
@@ -1428,10 +1435,17 @@ _FINDINGS = {
         "用 `tbhub storage test {value} --for boards` 测试所用的连接；"
         "用 `tbhub storage add NAME {where}` 为 hub 提供其他凭据。",
     ),
-    "advice.wait_host": Text("Wait half a minute: it is replaced.", "请等待半分钟：主机会被替换。"),
-    "advice.wait_host_start": Text(
-        "Wait half a minute: it is replaced. Then start the board again.",
-        "请等待半分钟：主机会被替换。然后重新启动看板。",
+    "advice.wait_host": Text(
+        "Wait half a minute: the hub replaces it, and its boards restart by themselves.",
+        "请等待半分钟：hub 会替换主机，其看板会自动重新启动。",
+    ),
+    "advice.mount": Text(
+        "Mount it for hosts of the launcher {value}, see docs/launchers.md.",
+        "请为启动器 {value} 的主机挂载，参见 docs/launchers.md。",
+    ),
+    "advice.add_others": Text(
+        "Add others: tbhub add {value} RUNS. See tbhub logs {second}.",
+        "请添加其他运行：`tbhub add {value} RUNS`。参见 `tbhub logs {second}`。",
     ),
     "advice.restart": Text(
         "Start it again: tbhub restart {value}. See tbhub logs {second}.",
@@ -1443,8 +1457,8 @@ _FINDINGS = {
     "advice.open": Text("Open its link.", "请打开其链接。"),
     "advice.wait": Text("Wait a moment.", "请稍候。"),
     "advice.look": Text(
-        "Look with tbhub runs; a board made with --follow shows what comes later.",
-        "请用 `tbhub runs` 查看；用 `--follow` 创建的看板会显示之后出现的运行。",
+        "Look with tbhub runs. Runs that match later are shown as they come.",
+        "请用 `tbhub runs` 查看。之后匹配的运行出现时即会显示。",
     ),
     "advice.fewer": Text(
         "Choose fewer, for example with where and limit.", "请减少运行，例如使用 where 和 limit。"

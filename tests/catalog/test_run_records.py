@@ -60,7 +60,7 @@ def test_names_and_places_are_given_once(database: Database, place: int) -> None
     assert third.experiment_id == first.experiment_id
     with database.begin() as connection, pytest.raises(Conflict, match=f"run {first.id} logs"):
         create_run(connection, place, "e", "/a")
-    with database.begin() as connection, pytest.raises(Conflict, match=f"taken by run {first.id}"):
+    with database.begin() as connection, pytest.raises(Conflict, match=f"taken by run #{first.id}"):
         create_run(connection, place, "e", "/d", first.name)
 
 

@@ -54,8 +54,8 @@ def test_processes_that_do_not_end_in_time_are_named(sleeper: subprocess.Popen[b
     left = _LeftBehind(cast(Lifeline, SimpleNamespace(descriptors=())))
     left.wait_for_group(sleeper.pid, 0.1)
     assert left.sentence() == (
-        f"process {sleeper.pid} of the command still runs; what it logs is published as long as it "
-        "runs"
+        f"process {sleeper.pid} of the command still runs; what it logs is published from the "
+        "run's directory, and from event files already adopted, as long as it runs"
     )
     sleeper.kill()
     left.wait_for_group(sleeper.pid, 60)
