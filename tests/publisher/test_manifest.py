@@ -17,12 +17,12 @@ from publisher.conftest import no_environment
 from support.hub import HubProcess
 from support.memory_buckets import Bucket
 from tbhub.publisher import manifest as manifests
+from tbhub.publisher.checkpoints import checkpoint_files
 from tbhub.publisher.manifest import (
     MANIFEST,
     Entries,
     ManifestWriter,
     NewerFormatError,
-    checkpoint_files,
     decode,
     encode,
     missing_files,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from pathlib import Path
@@ -16,6 +17,7 @@ from tbhub.events.segments import split_segment
 from tbhub.publisher import plan
 from tbhub.publisher.exclusion import checked_patterns, excluding, patterns_of_environment
 from tbhub.publisher.files import all_files, files_below
+from tbhub.publisher.plan import Due, Openness
 from tbhub.publisher.records import boundary_before, whole_end
 from tbhub.publisher.throttle import parse_rate
 
@@ -178,11 +180,40 @@ def test_a_name_behind_those_of_others() -> None:
 
 
 def test_when_a_file_is_sent_whole() -> None:
-    assert plan.is_due(1000, seen_for=1, changed_for=1, since_sent=100, quiet=1)
-    assert not plan.is_due(1000, seen_for=0, changed_for=5, since_sent=100, quiet=1)
-    assert plan.is_due(1000, seen_for=0, changed_for=11, since_sent=11, quiet=1)
-    assert not plan.is_due(1000, seen_for=0, changed_for=11, since_sent=9, quiet=1)
-    assert not plan.is_due(100 << 20, seen_for=1, changed_for=11, since_sent=99, quiet=1)
+    def due(size: int, seen_for: float, changed_for: float, since_sent: float) -> plan.Due:
+        return plan.due(size, seen_for, changed_for, since_sent, quiet=1)
+
+    assert due(1000, seen_for=1, changed_for=1, since_sent=100) is Due.FINISHED
+    assert due(1000, seen_for=0, changed_for=5, since_sent=100) is Due.NO
+    assert due(1000, seen_for=0, changed_for=11, since_sent=11) is Due.UNFINISHED
+    assert due(1000, seen_for=0, changed_for=11, since_sent=9) is Due.NO
+    assert due(100 << 20, seen_for=1, changed_for=11, since_sent=99) is Due.NO
+
+
+@pytest.mark.parametrize(
+    ("uploads", "since_sent", "expected"),
+    [(0, math.inf, True), (1, 1.1, True), (1, 0.9, False), (60, 9.0, False), (60, 10.0, True)],
+)
+def test_a_file_that_is_closed_each_time_is_sent_less_often_in_the_end(
+    uploads: int, since_sent: float, expected: bool
+) -> None:
+    def due(size: int, since_sent: float, openness: Openness) -> plan.Due:
+        return plan.due(size, 0.0, 0.5, since_sent, 1.0, uploads=uploads, openness=openness)
+
+    closed = due(1000, since_sent, Openness.CLOSED)
+    assert closed is (Due.FINISHED if expected else Due.NO)
+    assert due(1000, since_sent, Openness.UNKNOWN) is Due.NO
+    assert due(100 << 20, 99.0, Openness.CLOSED) is Due.NO
+
+
+@pytest.mark.parametrize("kind", ["is_rewritten", "is_bulk"])
+def test_a_file_that_may_have_a_part_of_a_version_is_not_sent_while_it_is_open(kind: str) -> None:
+    def due(seen_for: float, openness: Openness) -> plan.Due:
+        return plan.due(1000, seen_for, 60.0, 60.0, 1.0, openness=openness, **{kind: True})
+
+    assert due(9.0, Openness.OPEN) is Due.NO
+    assert due(10.0, Openness.OPEN) is Due.FINISHED
+    assert due(1.0, Openness.UNKNOWN) is Due.FINISHED
 
 
 def test_everything_is_published_or_listed_as_left_out(tmp_path: Path) -> None:

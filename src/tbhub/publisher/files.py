@@ -13,7 +13,10 @@ restore. A file that a restore has renamed because it is another run's is never 
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import signal
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,7 +24,7 @@ from typing import NamedTuple
 
 from tbhub.events.names import is_event_file
 from tbhub.publisher.exclusion import excluding, is_of_other_run
-from tbhub.publisher.plan import Look
+from tbhub.publisher.plan import Look, Openness
 
 STAGING = ".tbhub-restore"
 """The directory of files that are being restored; their names begin with the same."""
@@ -130,6 +133,28 @@ def _link_to_directory(directory: Path, path: str, target: os.stat_result) -> Li
 def look_of(status: os.stat_result) -> Look:
     """What the system tells of a file."""
     return Look(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def openness_of(file: Path) -> Openness:
+    """Return whether a process has a file open for writing, or mapped.
+
+    The kernel grants a read lease on a closed file only, which is given back at once. It does so
+    for local file systems, and for files of the same user. A process that opens the file for
+    writing in between waits until then; the signal that the kernel sends to us is ignored.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return Openness.UNKNOWN
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # ignored by default, unlike SIGIO
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return Openness.OPEN if error.errno == errno.EAGAIN else Openness.UNKNOWN
+    finally:
+        os.close(descriptor)
+    return Openness.CLOSED
 
 
 def _reason(path: str, target: str, exclude: Sequence[str]) -> str:

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from tbhub.events.names import is_event_file, is_log
+from tbhub.publisher.checkpoints import Checkpoints, checkpoint_directory, checkpoint_files
 from tbhub.publisher.exclusion import excluding
-from tbhub.publisher.plan import checkpoint_directory
 from tbhub.storage.errors import NoPermission, NotFound, StoreError
 from tbhub.storage.store import Store
 
@@ -31,22 +30,12 @@ _MAX_DIRECTORIES = 1000
 _MAX_FILES = 10_000
 _MAX_CHARACTERS = 500_000  # of all names; in JSON each takes at most twelve bytes
 
-Entries = dict[str, frozenset[str]]
-"""The files of each checkpoint directory, by their paths below it; the newest entry is last."""
+Entries = Checkpoints
+"""The files that each checkpoint directory should have; the newest entry is last."""
 
 
 class NewerFormatError(ValueError):
     """A later version of tbhub has written the manifest."""
-
-
-def checkpoint_files(paths: Iterable[str]) -> Entries:
-    """Group files by checkpoint directory; leave out those that a manifest does not list."""
-    found: dict[str, set[str]] = {}
-    for path in paths:
-        directory = checkpoint_directory(path)
-        if directory is not None and not (is_event_file(path) or is_log(path)):
-            found.setdefault(directory, set()).add(path[len(directory) + 1 :])
-    return {directory: frozenset(names) for directory, names in found.items()}
 
 
 def updated(

@@ -14,9 +14,13 @@ What has 64 KiB is sent at once. So
 A file that is far ahead of what is published goes in segments of up to 8 MiB; one record that is
 longer is a segment by itself. Where objects can grow such files are appended to, in pieces.
 
-Any other file is sent whole when it has changed and has then been left alone for a moment; a small
-one that is never left alone, every ten seconds; and none so often that it takes more than 1 MiB a
-second while its program runs.
+Any other file is sent whole when it has changed, and its program has closed it or left it alone for
+a second. One that keeps changing is sent every second at first, and every ten seconds after some
+minutes; none so often that it takes more than 1 MiB a second while its program runs. A file that is
+kept open is sent every ten seconds if it only grows; if its program writes new versions over old
+ones, or if it is large, it is left alone for ten seconds before. The newest file of a checkpoint
+directory is sent when the directory seems complete: its program has left it alone for a second, or
+has begun the next one.
 
 An event file that has been truncated, or is another one under its old name, is published beside the
 old one, as ``F.again1``, ``F.again2``, …: what has been published is never taken back, and both are
@@ -27,6 +31,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from typing import NamedTuple
 
 from tbhub.events.names import is_event_file, is_log
@@ -35,17 +40,15 @@ FULL = 64 << 10
 RATE = 4 << 10  # bytes a second
 SEGMENT = 8 << 20
 CHUNK = 4 << 20
-PACE = 10.0  # seconds between two uploads of a file that keeps changing
+PACE = 10.0  # seconds between two uploads of a file that keeps changing, in the end
 WHOLE_RATE = 1 << 20  # bytes a second
 
+_UPLOADS_AT_PACE = 60  # of a file that keeps changing, before two are PACE apart
 _BY_THE_SECOND = 250  # segments
 _SHORT = 4000  # segments
 _PAUSE, _LONG_PAUSE = 2.5, 4.0  # seconds, while segments are short and then
 _MOST_AGAIN = 9  # a log that is replaced more often is no log
 
-_NUMBERED_CHECKPOINT = re.compile(
-    r"(checkpoint|ckpt|(global_)?step|epoch|iter)[^/]*\d[^/]*", re.IGNORECASE
-)
 _STAMPED = re.compile(r"((?:.*/)?[^/]*tfevents\.)(\d{9,11})(\.[^/]*)", re.DOTALL)
 
 
@@ -119,28 +122,66 @@ def next_append(published: int, whole: int) -> Piece | None:
     return Piece(1, published, min(whole, published + CHUNK), published == 0)
 
 
-def is_due(
+class Openness(Enum):
+    """Whether a process can write to a file."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    UNKNOWN = "unknown"
+
+
+class Due(Enum):
+    """Whether to send a file, of those sent whole, that has changed since it was sent."""
+
+    NO = "no"
+    FINISHED = "finished"
+    """It seems complete as it is. What it has become since then may not be."""
+    UNFINISHED = "unfinished"
+    """It is kept open and only grows, like a table of results: whatever it has is sent."""
+
+
+def due(
     size: int,
     seen_for: float,
     changed_for: float,
     since_sent: float,
     quiet: float,
     *,
+    uploads: int = 0,
+    openness: Openness = Openness.UNKNOWN,
+    is_rewritten: bool = False,
     is_bulk: bool = False,
-) -> bool:
-    """Whether a file that is sent whole, and is not what was sent, is to be sent now.
+) -> Due:
+    """Return whether to send a file now.
 
     Args:
         size: How large it is.
         seen_for: Seconds that it has been as it is.
         changed_for: Seconds that it has been other than what was sent.
         since_sent: Seconds since it was sent.
-        quiet: Seconds that it is to be left alone before.
+        quiet: Seconds without a change after which a file that is not closed is sent.
+        uploads: How often it was sent.
+        openness: Whether a process can write to it, or to what it is a part of.
+        is_rewritten: Its program writes new versions over old ones: while it is open it may have a
+            part of a version only.
         is_bulk: It takes long to send: by the time it is, one that keeps changing has changed.
     """
     if since_sent < size / WHOLE_RATE:
-        return False
-    return seen_for >= quiet or (not is_bulk and min(changed_for, since_sent) >= PACE)
+        return Due.NO
+    if openness is Openness.CLOSED and since_sent >= quiet * _closed_pace(uploads):
+        return Due.FINISHED
+    if openness is Openness.OPEN and (is_bulk or is_rewritten):
+        return Due.FINISHED if seen_for >= PACE else Due.NO
+    if seen_for >= quiet:
+        return Due.FINISHED
+    if not is_bulk and min(changed_for, since_sent) >= PACE:
+        return Due.UNFINISHED
+    return Due.NO
+
+
+def _closed_pace(uploads: int) -> float:
+    """Seconds between two uploads of a file that keeps changing and is closed each time."""
+    return min(PACE, max(1.0, PACE * uploads / _UPLOADS_AT_PACE))
 
 
 def again_name(name: str, number: int) -> str:
@@ -164,15 +205,6 @@ def names_behind(path: str, others: Iterable[str]) -> tuple[list[str], str]:
     if latest <= int(mine[2]):
         return perhaps, path
     return perhaps, f"{mine[1]}{latest + 1}{mine[3]}"
-
-
-def checkpoint_directory(path: str) -> str | None:
-    """Return the directory of a checkpoint that a file is one of several parts of, if it is."""
-    parts = path.split("/")
-    for depth, name in enumerate(parts[:-1], 1):
-        if _NUMBERED_CHECKPOINT.fullmatch(name):
-            return "/".join(parts[:depth])
-    return None
 
 
 def latest_stamp(paths: Iterable[str]) -> int:

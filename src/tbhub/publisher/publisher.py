@@ -30,6 +30,7 @@ import os
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -38,12 +39,12 @@ from pathlib import Path
 
 from tbhub.events.names import is_event_file
 from tbhub.events.segments import group_segments, segment_name
-from tbhub.publisher import plan
+from tbhub.publisher import checkpoints, plan
 from tbhub.publisher.bulk import BULK, BulkUploads
-from tbhub.publisher.files import LINK, files_below, look_of, read_link
-from tbhub.publisher.manifest import MANIFEST, ManifestWriter, checkpoint_files
+from tbhub.publisher.files import LINK, files_below, look_of, openness_of, read_link
+from tbhub.publisher.manifest import MANIFEST, ManifestWriter
 from tbhub.publisher.older import Older
-from tbhub.publisher.plan import Look, Piece
+from tbhub.publisher.plan import Due, Look, Openness, Piece
 from tbhub.publisher.records import boundary_before, log_end, whole_end
 from tbhub.publisher.state import Grown, State, StateError
 from tbhub.publisher.throttle import process_throttle
@@ -59,6 +60,7 @@ _SLOWEST_PAUSE = 300.0  # the longest, where someone has to do something
 _SAVE_EVERY = 2.0  # seconds of a long pass
 _PASS_SECONDS = 2.0  # of a pass while the program runs; other files than metrics wait for the next
 _FIRST_RETRY, _LAST_RETRY = 2.0, 60.0  # seconds before a large file is uploaded again
+_CLOSED_SECONDS = 0.1  # since the last change of a file that is taken for closed for good
 _COMPARED = 64  # bytes at the end of an object that can grow
 
 
@@ -168,6 +170,12 @@ class Publisher:
         self._settled: dict[str, Look] = {}  # what files were when all of them was published
         self._seen: dict[str, tuple[Look, float, float]] = {}  # since when; changed since when
         self._sent_at: dict[str, float] = {}
+        self._uploads: Counter[str] = Counter()
+        self._given_up: dict[str, float] = {}  # when a large file was changed during its upload
+        self._rewritten: set[str] = set()  # files whose programs write new versions over old ones
+        self._finished: dict[str, Look | None] = {}  # what files were that seemed complete
+        self._is_fresh = False  # a file was closed a moment ago: the next pass comes soon
+        self._look_seconds = 0.0  # of the last pass; to send what was found is not counted
         self._refused: dict[str, tuple[Look, str]] = {}
         self._error: Exception | None = None
         self._backlog = Backlog()
@@ -271,7 +279,6 @@ class Publisher:
         failures = 0
         while not self._stopped.is_set():
             closing = self._closing.is_set()
-            begun = time.monotonic()
             try:
                 self._pass(everything=closing)
                 if closing and not self._backlog.files and not self._backlog.problem:
@@ -282,9 +289,8 @@ class Publisher:
                         continue
             except Exception as error:  # the thread must not end: nothing else would publish
                 self._fail(error)
-            took = time.monotonic() - begun
             failures = failures + 1 if self._error else 0
-            pause = self._pause(failures, took)
+            pause = self._pause(failures)
             if closing:
                 self._wake.wait(min(pause, _SLOW_PAUSE))
                 self._wake.clear()
@@ -297,11 +303,14 @@ class Publisher:
         self._is_stuck = self._needs_somebody()
         self._backlog = replace(self._backlog, problem=f"publishing failed: {error!r:.300}")
 
-    def _pause(self, failures: int, took: float) -> float:
+    def _pause(self, failures: int) -> float:
         if self._is_cut_short and self._error is None:
             return 0.0
+        if self._error is None and self._backlog.files:
+            soon = max(_CLOSED_SECONDS, _SHARE * self._look_seconds)
+            return min(soon, self._interval) if self._is_fresh else self._interval
         if self._error is None:
-            return self._interval if self._backlog.files else max(self._interval, _SHARE * took)
+            return max(self._interval, _SHARE * self._look_seconds)
         first, longest = self._interval, _LONGEST_PAUSE
         if self._needs_somebody():
             first, longest = max(first, _SLOW_PAUSE), _SLOWEST_PAUSE
@@ -317,17 +326,20 @@ class Publisher:
     def _pass(self, everything: bool) -> Backlog:
         with self._passing:
             self._error = None
+            self._is_fresh = False
             now = time.monotonic()
             files = dict(self._files())
             self._logged = sum(look.size for look in files.values())
+            found = checkpoints.checkpoint_files(files)
+            newest = checkpoints.newest_files(found, files)
+            growing = checkpoints.unfinished(found, files)
+            due = self._due(files, newest, growing, now, everything)
+            self._look_seconds = time.monotonic() - now
             if self._listing is None and files:
                 self._list()
-            due = [
-                path for path, look in files.items() if self._is_due(path, look, now, everything)
-            ]
             bulk = [path for path in due if self._is_bulk(path, files[path])]
-            due = sorted(set(due).difference(bulk), key=lambda path: not self._is_growing(path))
-            bulk.sort(key=lambda path: files[path].mtime_ns, reverse=True)
+            due = [path for path in due if not self._is_bulk(path, files[path])]
+            due.sort(key=lambda path: not self._is_growing(path))
             saved_at = [now]
             self._is_cut_short = False
 
@@ -341,7 +353,8 @@ class Publisher:
                         saved_at[0] = time.monotonic()
                         self._save_state()
 
-            last = _last_of_checkpoints([*due, *bulk], files) | self._links(due, files)
+            last = {path: newest[path] for path in [*due, *bulk] if newest.get(path)}
+            last |= self._links(due, files)
             if self._error is None and not self._stopped.is_set():
                 published = self._published(files)
                 self._observe_checkpoints(files, {*due, *bulk}, published)
@@ -380,7 +393,39 @@ class Publisher:
     def _is_bulk(self, path: str, look: Look) -> bool:
         return look.size > BULK and not self._is_growing(path)
 
-    def _is_due(self, path: str, look: Look, now: float, everything: bool) -> bool:
+    def _due(
+        self,
+        files: Mapping[str, Look],
+        newest: Collection[str],
+        unfinished: Collection[str],
+        now: float,
+        everything: bool,
+    ) -> list[str]:
+        """Return the files to send now, the newest first.
+
+        Args:
+            newest: The newest file of each checkpoint directory.
+            unfinished: Checkpoint directories that files may still be added to.
+        """
+        may_get_more = {
+            path for path in newest if checkpoints.checkpoint_directory(path) in unfinished
+        }
+        due = [
+            path
+            for path, look in files.items()
+            if self._is_due(path, look, now, everything, path in may_get_more)
+        ]
+        return sorted(due, key=lambda path: files[path].mtime_ns, reverse=True)
+
+    def _is_due(
+        self, path: str, look: Look, now: float, everything: bool, may_get_more: bool
+    ) -> bool:
+        """Return whether to send a file now.
+
+        Args:
+            everything: Do not wait until the file is finished.
+            may_get_more: The file completes a checkpoint, unless its program adds another one.
+        """
         if self._settled.get(path) == look:
             return False
         if path in self._refused and self._refused[path][0] == look:
@@ -398,13 +443,61 @@ class Publisher:
         seen, since, changed = self._seen.get(path, (look, now, now))
         if seen != look:
             since = now
+        before = seen if seen != look else self._state.whole.get(path, look)
+        if before.inode == look.inode and look.size < before.size:
+            self._rewritten.add(path)
         self._seen[path] = (look, since, changed)
         is_bulk = self._is_bulk(path, look)
         if is_bulk and now < self._bulk_retry.get(path, (0.0, 0.0))[0]:
             return False
-        return everything or plan.is_due(
-            look.size, now - since, now - changed, since_sent, self._interval, is_bulk=is_bulk
+        if everything:
+            self._finished[path] = None
+            return True
+        openness = self._openness(path, look)
+        if may_get_more and openness is Openness.CLOSED:
+            openness = Openness.UNKNOWN
+        found = plan.due(
+            look.size,
+            now - since,
+            now - changed,
+            since_sent,
+            self._interval,
+            uploads=self._uploads[path],
+            openness=openness,
+            is_rewritten=path in self._rewritten,
+            is_bulk=is_bulk,
         )
+        self._finished[path] = look if found is Due.FINISHED else None
+        return found is not Due.NO
+
+    def _openness(self, path: str, look: Look) -> Openness:
+        """Return whether a program can write to a file; one that it has just closed counts as open.
+
+        A large file that is changed during its upload is not taken for closed for a while: it is
+        likely to be changed during the next upload, too.
+        """
+        if path.endswith(LINK):
+            return Openness.CLOSED
+        if time.monotonic() - self._given_up.get(path, -math.inf) < plan.PACE:
+            return Openness.UNKNOWN
+        found = openness_of(self._directory / path)
+        age = time.time() - look.mtime_ns / 1e9
+        if found is not Openness.CLOSED or age >= _CLOSED_SECONDS:
+            return found
+        if age < 0:  # by the clock of another machine
+            return Openness.UNKNOWN
+        self._is_fresh = True
+        return Openness.OPEN
+
+    def _is_finished(self, path: str, look: Look) -> bool:
+        """Return whether a file may be uploaded as it is now; it may have changed since it was due.
+
+        One that is only added to is uploaded as it is.
+        """
+        judged = self._finished.get(path)
+        if judged in (None, look):
+            return True
+        return openness_of(self._directory / path) is Openness.CLOSED
 
     def _links(self, due: Iterable[str], files: Mapping[str, Look]) -> dict[str, set[str]]:
         """Return links that are due, each with the files of the directory it leads to.
@@ -435,7 +528,7 @@ class Publisher:
         """Update the manifest; it is put before the first file that needs it."""
         if self._manifest is None:
             return
-        present = checkpoint_files(
+        present = checkpoints.checkpoint_files(
             path for path in files if path in due or path not in self._refused
         )
         begun = set()
@@ -463,9 +556,11 @@ class Publisher:
     def _forget(self, files: dict[str, Look]) -> None:
         """What is gone from the directory needs no place in memory; what was published stays."""
         with self._lock:
-            for known in (self._settled, self._seen, self._sent_at, self._refused):
+            by_path = self._settled, self._seen, self._sent_at, self._uploads, self._given_up
+            for known in (*by_path, self._finished, self._refused):
                 for path in [path for path in known if path not in files]:
                     del known[path]
+            self._rewritten.intersection_update(files)
             self._bulk_retry = {
                 path: retry for path, retry in self._bulk_retry.items() if path in files
             }
@@ -541,7 +636,9 @@ class Publisher:
                 self._bulk_error = error
             return
         except (SourceError, FileNotFoundError):
-            pass  # changed or gone meanwhile: the next pass sees what it is
+            self._given_up[path] = (
+                time.monotonic()
+            )  # changed or deleted since: the next pass looks again
         except OSError as error:
             self._refuse(path, error.strerror or str(error))
         except Exception as error:
@@ -571,7 +668,7 @@ class Publisher:
         return FileSource(file, on_read=on_read, part=self._throttle.part)
 
     def _publish_whole(self, path: str) -> None:
-        if self._manifest is not None and plan.checkpoint_directory(path) is not None:
+        if self._manifest is not None and checkpoints.checkpoint_directory(path) is not None:
             self._manifest.save()
         if (link := read_link(self._directory, path)) is not None:
             if not self._late_attempt or path not in (self._listing or ()):
@@ -596,11 +693,15 @@ class Publisher:
             return
         with self._source(path) as source:
             look = look_of(source.status)
+            if not self._is_finished(path, look):
+                return
             self._store.put(self._place(path), source)
         self._count(look.size)
         self._state.set_whole(path, look)
         with self._lock:
             self._sent_at[path] = time.monotonic()
+            self._uploads[path] += 1
+            self._given_up.pop(path, None)
             self._seen.pop(path, None)
         if look_of(file.stat()) == look:
             self._settle(path, look)
@@ -840,23 +941,6 @@ class Publisher:
         finally:
             os.close(descriptor)
         return True
-
-
-def _last_of_checkpoints(due: Iterable[str], files: Mapping[str, Look]) -> dict[str, set[str]]:
-    """Return the newest file of each checkpoint directory, if it is due, with the other files.
-
-    It is sent when these are published: a checkpoint that lacks it is known to be incomplete.
-    """
-    directories: dict[str, list[str]] = {}
-    for path in files:
-        if (directory := plan.checkpoint_directory(path)) is not None:
-            directories.setdefault(directory, []).append(path)
-    newest = {
-        max(paths, key=lambda path: (files[path].mtime_ns, path)): set(paths)
-        for paths in directories.values()
-        if len(paths) > 1
-    }
-    return {path: newest[path] - {path} for path in due if path in newest}
 
 
 def _cut(path: str, descriptor: int, size: int) -> int:

@@ -31,11 +31,11 @@ from stat import S_ISREG
 from tbhub.errors import TbhubError
 from tbhub.events.names import is_event_file, is_log
 from tbhub.events.segments import group_segments
+from tbhub.publisher.checkpoints import checkpoint_directory, numberless
 from tbhub.publisher.exclusion import OTHER_RUN, attempt_mark
 from tbhub.publisher.files import LINK, STAGING, look_of, read_link
 from tbhub.publisher.manifest import MANIFEST, MAX_BYTES, Entries, decode, missing_files
 from tbhub.publisher.older import Older
-from tbhub.publisher.plan import checkpoint_directory
 from tbhub.publisher.state import Grown, State
 from tbhub.storage.errors import BadName, NotFound, StoreError
 from tbhub.storage.store import AppendingStore, Entry, Store
@@ -557,12 +557,12 @@ def incomplete_checkpoints(files: Mapping[str, float], manifest: Entries) -> set
     latest: dict[str, float] = {}
     for path, modified in files.items():
         if (directory := checkpoint_directory(path)) is not None:
-            found.setdefault(directory, set()).add(_numberless(path[len(directory) + 1 :]))
+            found.setdefault(directory, set()).add(numberless(path[len(directory) + 1 :]))
             latest[directory] = max(modified, latest.get(directory, 0.0))
     incomplete = set(missing_files(manifest, files))
     kinds: dict[str, list[str]] = {}
     for directory in found.keys() - incomplete:
-        kinds.setdefault(_numberless(directory), []).append(directory)
+        kinds.setdefault(numberless(directory), []).append(directory)
     for siblings in kinds.values():
         newest = max(siblings, key=lambda directory: (latest[directory], directory))
         for candidate in {newest, max(siblings, key=_numbers)}:
@@ -595,9 +595,9 @@ def unpublished_checkpoints(
     complete = found.difference(incomplete)
 
     def is_last(directory: str) -> bool:
-        kind = _numberless(directory)
+        kind = numberless(directory)
         return all(
-            _numbers(each) < _numbers(directory) for each in complete if _numberless(each) == kind
+            _numbers(each) < _numbers(directory) for each in complete if numberless(each) == kind
         )
 
     return {
@@ -607,7 +607,7 @@ def unpublished_checkpoints(
 
 def _in_all(directories: Sequence[Set[str]]) -> set[str]:
     """Return the files, without numbers, that all of some directories have."""
-    found = [set(map(_numberless, names)) for names in directories]
+    found = [set(map(numberless, names)) for names in directories]
     return set.intersection(*found) if found else set()
 
 
@@ -652,10 +652,6 @@ def _free_name(file: Path, mark: str, *, keep_suffix: bool) -> Path:
         if not os.path.lexists(file.with_name(name)):
             return file.with_name(name)
     raise AssertionError("unreachable")
-
-
-def _numberless(text: str) -> str:
-    return re.sub(r"\d+", "#", text)
 
 
 def _digest(wanted: _Wanted) -> str:

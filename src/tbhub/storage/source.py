@@ -2,7 +2,9 @@
 
 A program may rewrite a file while it is uploaded. Stores make an object visible only after its last
 part, so an upload that notices the change is given up and the object stays as it was: what is
-stored is never half of one version and half of another.
+stored is never half of one version and half of another. A file that is replaced by another one, or
+deleted, is uploaded to its end: the open descriptor still has all of it, and where checkpoints are
+replaced more quickly than they are uploaded, none would ever be complete otherwise.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ class SourceError(OSError):
 
 
 class SourceChangedError(SourceError):
-    """The file was written to, replaced or removed while it was read."""
+    """The file was written to while it was read."""
 
 
 class SourceStoppedError(SourceError):
@@ -112,11 +114,7 @@ class FileSource:
 
     def verify(self) -> None:
         """Raise `SourceChangedError` if the file is not what it was when it was opened."""
-        try:
-            now = os.stat(self.path)
-        except FileNotFoundError:
-            raise SourceChangedError(f"{self.path} was removed while it was read") from None
-        if _identity(now) != _identity(self.status):
+        if _identity(os.fstat(self._descriptor)) != _identity(self.status):
             raise SourceChangedError(f"{self.path} was changed while it was read")
 
     def close(self) -> None:
@@ -135,5 +133,5 @@ class FileSource:
         self.close()
 
 
-def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
