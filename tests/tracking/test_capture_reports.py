@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,5 +119,25 @@ def test_a_reported_file_that_is_gone_is_missed(tmp_path: Path) -> None:
             excluded=[],
         )
     )
-    assert capturer.finish().missed == {str(gone): "it was deleted before it could be copied"}
+    assert capturer.report().missed == {str(gone): "it was deleted before it could be copied"}
+    capturer.close()
     delete(address)
+
+
+def test_directories_of_killed_listeners_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    live, listener = listen()
+    killed, other = listen()
+    other.close()
+    fresh, another = listen()
+    another.close()
+    long_ago = time.time() - 3600
+    for address in (live, killed):
+        os.utime(Path(address).parent, (long_ago, long_ago))
+    (tmp_path / "tbhub-opened-link").symlink_to(tmp_path)
+    listen()[1].close()
+    assert [Path(each).exists() for each in (live, killed, fresh)] == [True, False, True]
+    assert (tmp_path / "tbhub-opened-link").is_symlink()
+    listener.close()

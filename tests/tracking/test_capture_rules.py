@@ -19,7 +19,7 @@ from tbhub.tracking.capture.origins import (
     parse_name,
 )
 from tbhub.tracking.capture.search import Search
-from tbhub.tracking.capture.summary import adopted_line, missing_line
+from tbhub.tracking.capture.summary import adopted_line, later_lines, missing_line
 
 START = 1000.0
 
@@ -164,3 +164,19 @@ def test_what_a_user_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "hint: give each run a directory of its own"
     )
     assert "was killed" in missing_line(None, is_expected=False)
+
+
+def test_only_what_an_earlier_report_has_not_is_reported_later() -> None:
+    earlier = Report(adopted={"/a": 2}, missed={"/x": "old", "/y": "old"}, shared={"/a/1": 7})
+    report = Report(
+        adopted={"/a": 3, "/b": 1},
+        missed={"/x": "old", "/y": "new", "/z": "new"},
+        shared={"/a/1": 7},
+        unused=["/c"],
+        is_limited=True,
+    )
+    assert later_lines(report, earlier) == [
+        "adopted 2 event files from /a, /b",
+        "not adopted: /y, /z (new)",
+    ]
+    assert later_lines(report, report) == []

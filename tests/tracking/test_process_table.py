@@ -51,11 +51,12 @@ def test_a_descriptor_is_found_where_it_was_inherited(sleeper: subprocess.Popen[
 
 
 def test_processes_that_do_not_end_in_time_are_named(sleeper: subprocess.Popen[bytes]) -> None:
-    left = _LeftBehind(cast(Lifeline, SimpleNamespace(descriptors=())))
+    lifeline = cast(Lifeline, SimpleNamespace(descriptors=(), logdir="/logs"))
+    left = _LeftBehind(lifeline, is_adopted=True)
     left.wait_for_group(sleeper.pid, 0.1)
     assert left.sentence() == (
-        f"process {sleeper.pid} of the command still runs; what it logs is published from the "
-        "run's directory, and from event files already adopted, as long as it runs"
+        f"process {sleeper.pid} of the command still runs; what it writes to the run's directory "
+        "until it ends is added to the run, event files elsewhere are not"
     )
     sleeper.kill()
     left.wait_for_group(sleeper.pid, 60)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,6 +65,12 @@ class _Result:
         return not self.is_discarded and bool(
             left.files or left.problem or self.spool.owed.exists()
         )
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether all is published, and a process of the run may log more."""
+        is_there = not self.is_discarded and not self.is_waiting and self.spool.path.exists()
+        return is_there and self.spool.is_held()
 
     @property
     def is_done(self) -> bool:
@@ -226,7 +232,9 @@ def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
             if hub is not None and not left.files:
                 tell_end(hub, spool)
         except SpoolTakenError:
-            return _Result(spool, Backlog(before.files, before.bytes, _TAKEN))
+            left = spool.backlog()
+            is_in_use = spool.is_held() and not left.files
+            return _Result(spool, left if is_in_use else replace(left, problem=_TAKEN))
         except TbhubError as error:
             if not spool.path.exists():  # another process has just published it
                 return _Result(spool, Backlog())
@@ -327,6 +335,7 @@ def _as_json(result: _Result) -> dict[str, Any]:
             {"path": path, "bytes": look.size, "reason": reason}
             for path, look, reason in ([] if result.is_discarded else result.kept)
         ],
+        "in_use": result.is_in_use,
         "removed": result.is_discarded,
         "notes": result.notes,
     }
@@ -343,7 +352,12 @@ def _print(results: list[_Result], only_list: bool) -> None:
             _print_waiting(console, result)
         if left.refused:
             _print_refused(console, result)
-        if result.is_done and not only_list and not result.kept:
+        if result.is_in_use:
+            console.print(f"in use     {plain(spool.uri)}", style="green", markup=False)
+            console.print(
+                "  a process of the run still logs; it is published as it comes", markup=False
+            )
+        elif result.is_done and not only_list and not result.kept:
             console.print(f"published  {plain(spool.uri)}", style="green", markup=False)
         for note in result.notes:
             console.print(f"  {plain(note)}", markup=False)

@@ -7,10 +7,10 @@ reported in a sentence. What is sent to us is sent on: an interrupt and a hangup
 as a terminal does; anything else to the command alone, which knows best how to tell its children. A
 shell does not: when the command has ended after SIGTERM, what is left of its group gets it as well,
 and has a few seconds to end. Processes that a command leaves behind without a signal are left
-alone. What is ignored when we are started (`nohup`) stays so, for the command as well. Before there
-is a command, what would have ended it ends us. When it has ended they are for us: we no longer wait
-until all is published. Where a terminal stops the command (Ctrl-Z) its shell is to know, so we stop
-with it.
+alone: they are not waited for, but what they log until they end is added to the run. What is
+ignored when we are started (`nohup`) stays so, for the command as well. Before there is a command,
+what would have ended it ends us. When it has ended they are for us: we no longer wait until all is
+published. Where a terminal stops the command (Ctrl-Z) its shell is to know, so we stop with it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tbhub.publisher.restorer import Progress
 from tbhub.publisher.spool import SpoolError
 from tbhub.tracking.announce import is_quiet
 from tbhub.tracking.capture.capturing import Capturing
+from tbhub.tracking.capture.processes import SOCKET, Processes, is_helper
 from tbhub.tracking.capture.summary import adopted_line, has_event_files, missing_line
 from tbhub.tracking.console import Console
 from tbhub.tracking.environment import child_environment, with_logdir
@@ -43,7 +44,6 @@ _TO_GROUP = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 _ENDING = (*_TO_GROUP, signal.SIGTERM)
 _PASSED_ON = (*_ENDING, signal.SIGUSR1, signal.SIGUSR2)
 _GROUP_TIMEOUT = 10.0  # seconds that processes have to end after the command, which a signal ended
-_PUBLISHED = "published from the run's directory, and from event files already adopted, as long"
 _GROUP_INTERVAL = 0.05  # seconds between two looks at them
 _LOG, _SYSTEM = "console.log", "system"
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells have it
@@ -109,7 +109,7 @@ def supervise(
         SpoolError: What it would log cannot be kept; the run has failed, without the command.
     """
     session = Session(lifeline.logdir)
-    left_behind = _LeftBehind(lifeline)
+    left_behind = _LeftBehind(lifeline, is_adopted=capture)
     failures = _Failures(lifeline)
     with _signals() as received:
         ended, adopted, left_out = -1, "", ""
@@ -134,6 +134,7 @@ def supervise(
                 if adopting is not None:
                     with failures.collect("event files that were written elsewhere"):
                         adopted, left_out = adopting.finish(is_good=ended == 0)
+                        left_behind.add(adopting.running)
         except _TooEarly as early:
             ended = -early.number
         except (NotStartedError, OSError) as error:
@@ -215,7 +216,11 @@ class _Failures:
 
 
 class _Adopting:
-    """Event files that the command writes elsewhere are adopted, until it has ended."""
+    """Event files that the command writes elsewhere are adopted, until its processes have ended.
+
+    Attributes:
+        running: The processes from which adopting continues after `finish`, with start times.
+    """
 
     def __init__(self, lifeline: Lifeline, logdirs: Sequence[str]) -> None:
         self._logdir = lifeline.logdir
@@ -229,12 +234,15 @@ class _Adopting:
         self.descriptors = (self._capturing.pipe,)
         self.add_command = self._capturing.add_command
         self.variables = self._capturing.variables
+        self.running: dict[int, int] = {}
 
     def finish(self, is_good: bool) -> tuple[str, str]:
         """Return what was adopted, and what was not: sentences."""
         report = self._capturing.finish()
+        self.running = report.running if report is not None else {}
         adopted = adopted_line(report) if report is not None else ""
-        is_expected = is_good and self._rank == 0 and not is_quiet() and not self._has_event_files()
+        is_over = is_good and not self.running
+        is_expected = is_over and self._rank == 0 and not is_quiet() and not self._has_event_files()
         return adopted, missing_line(report, is_expected)
 
     def _has_event_files(self) -> bool:
@@ -260,7 +268,8 @@ def _run(
     """
     with received.ending_us():
         log = _log_name(lifeline)
-    console = Console(lifeline.logdir / log, console_limit)
+    kept = lifeline.logdir / log
+    console = Console(kept, console_limit)
     started, hub = lifeline.started, lifeline.hub
     terminal = _Terminal()
     environ = child_environment(
@@ -271,8 +280,7 @@ def _run(
         url=hub.connection.url if hub else None,
         token=hub.connection.token if hub else None,
     )
-    if adopting is not None:
-        environ |= adopting.variables(environ)
+    environ |= adopting.variables(environ) if adopting is not None else {SOCKET: ""}
     try:
         process = subprocess.Popen(
             with_logdir(command, lifeline.logdir),
@@ -286,7 +294,7 @@ def _run(
         raise NotStartedError(command[0], error) from error
     received.give_to(process)
     if adopting is not None:
-        adopting.add_command(process.pid)
+        adopting.add_command(process.pid, kept)
     terminal.give(process.pid)
     console.start()
     metrics = None
@@ -335,10 +343,14 @@ class _LeftBehind:
 
     Args:
         lifeline: Of the run, whose spool they may hold.
+        is_adopted: Whether event files that they write elsewhere are adopted.
     """
 
-    def __init__(self, lifeline: Lifeline) -> None:
+    def __init__(self, lifeline: Lifeline, *, is_adopted: bool) -> None:
+        self._logdir = lifeline.logdir
+        self._is_adopted = is_adopted
         self._members: dict[int, int] = {}
+        self._adopted_from: dict[int, int] = {}
         self._held = next(iter(lifeline.descriptors), None)
         self._file = os.fstat(self._held) if self._held is not None else None
 
@@ -349,22 +361,47 @@ class _LeftBehind:
             time.sleep(_GROUP_INTERVAL)
         self._members = members
 
+    def add(self, adopted_from: dict[int, int]) -> None:
+        """Add processes whose event files elsewhere are adopted until they end."""
+        self._adopted_from = adopted_from
+
     def sentence(self) -> str:
         """Return which processes still run, and what happens to what they log; empty if none do."""
-        found = {each for each, begun in self._members.items() if start_time(each) == begun}
+        adopted_from = _running(self._adopted_from)
         holders = []
         if self._held is not None and self._file is not None:
-            holders = inheritors(self._held, self._file)
-        if not found and not holders:
+            found = inheritors(self._held, self._file)
+            holders = [process for process in found if not is_helper(process)]
+        seen = {} if self._is_adopted else self._find()
+        numbers = sorted({*adopted_from, *_running(self._members), *holders, *seen})
+        if not numbers:
             return ""
-        numbers = sorted({*found, *holders})
-        named = ", ".join(map(str, numbers))
-        is_lost = self._held is not None and not holders  # the spool ends with those that hold it
-        if len(numbers) == 1:
-            fate = "from now on is not published" if is_lost else f"is {_PUBLISHED} as it runs"
-            return f"process {named} of the command still runs; what it logs {fate}"
-        fate = "from now on is not published" if is_lost else f"is {_PUBLISHED} as they run"
-        return f"processes {named} of the command still run; what they log {fate}"
+        if is_one := len(numbers) == 1:
+            said, logs, writes = f"process {numbers[0]} of the command still runs", "logs", "writes"
+        else:
+            named = ", ".join(map(str, numbers))
+            said, logs, writes = f"processes {named} of the command still run", "log", "write"
+        what, end = ("it", "it ends") if is_one else ("they", "they end")
+        if adopted_from:
+            return f"{said}; what {what} {logs} until {end} is added to the run"
+        if self._held is not None and not holders:  # the spool ends with those that hold it
+            return f"{said}; what {what} {logs} from now on is not added to the run"
+        return (
+            f"{said}; what {what} {writes} to the run's directory until {end} is added to the run, "
+            "event files elsewhere are not"
+        )
+
+    def _find(self) -> dict[int, int]:
+        """Return the processes with the environment of a command that nothing is adopted from."""
+        processes = Processes(str(self._logdir), "")
+        processes.refresh()
+        since = start_time(os.getpid()) or 0  # an earlier attempt may have had the same directory
+        return {each: begun for each, begun in processes.running().items() if begun >= since}
+
+
+def _running(processes: dict[int, int]) -> set[int]:
+    """Return those of some processes, with their start times, that have not ended."""
+    return {process for process, begun in processes.items() if start_time(process) == begun}
 
 
 class _TooEarly(Exception):  # noqa: N818 - no error: somebody wants us to end

@@ -84,17 +84,17 @@ class Report:
         adopted: How many event files were adopted, by directory.
         missed: Why a file was not adopted, or not completely, by its path.
         shared: Adopted files that a process of another run writes to as well, with that process.
-        growing: Adopted files that a process of the command still writes to, with that process.
         unused: Named directories in which nothing was found.
         is_limited: Whether not all directories could be searched.
+        running: Processes of the command that have not ended, with their start times.
     """
 
     adopted: dict[str, int] = field(default_factory=dict)
     missed: dict[str, str] = field(default_factory=dict)
     shared: dict[str, int] = field(default_factory=dict)
-    growing: dict[str, int] = field(default_factory=dict)
     unused: list[str] = field(default_factory=list)
     is_limited: bool = False
+    running: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Capturer:
             self._search.add(place)
         if not assignment.named:
             self._search.add_new_below(assignment.temporary, assignment.since - 1)
-        self._processes = Processes(assignment.logdir)
+        self._processes = Processes(assignment.logdir, assignment.address)
         record = Path(assignment.record) if assignment.record else None
         self._copies = Copies(Path(assignment.logdir), record)
         self._marks: set[tuple[str, bytes]] = set()  # of adopted files
@@ -151,6 +151,15 @@ class Capturer:
     def add_process(self, process: int) -> None:
         """Remember a process of the command."""
         self._processes.add(process)
+
+    def has_processes(self) -> bool:
+        """Return whether a process of the command runs; look for new ones if all known have ended.
+
+        A process that was started a moment ago, by one that has ended since, may be missed.
+        """
+        if not self._processes.is_any_running():
+            self._processes.refresh()
+        return self._processes.is_any_running()
 
     def wait(self, seconds: float) -> None:
         """Wait until something is made in a searched directory, or for some seconds."""
@@ -174,11 +183,15 @@ class Capturer:
         self._adopt_companions(is_last)
         self._copies.update()
 
-    def finish(self) -> Report:
-        """Look for the last time. Return what has become of what was found."""
+    def report(self) -> Report:
+        """Look at everything again. Return what has become of what was found until now."""
         self.step(is_last=True)
         self._miss_grown()
-        report = Report(missed=self._missed, is_limited=self._search.is_limited)
+        report = Report(
+            missed=dict(self._missed),
+            is_limited=self._search.is_limited,
+            running=self._processes.running(),
+        )
         for file in self._copies.files:
             if is_event_file(file.source):
                 directory = os.path.dirname(file.source)
@@ -188,18 +201,18 @@ class Capturer:
                 report.missed.setdefault(path, _GONE)
         report.missed.update(self._copies.failures)
         report.shared = {path: each for path, each in self._shared.items() if path in self._copies}
-        for path, process in self._processes.writes():
-            if path in self._copies:
-                report.growing[path] = process
         report.unused = [
             named
             for named in self._to.named
             if not any(is_below(directory, named) for directory in report.adopted)
         ]
+        return report
+
+    def close(self) -> None:
+        """Adopt nothing more."""
         self._copies.close()
         self._search.close()
         self._reports.close()
-        return report
 
     # ------------------------------------------------------------------ what there is
 

@@ -16,19 +16,19 @@ from pathlib import Path
 
 from tbhub.publisher.spool import spool_root
 from tbhub.tracking.capture.capturer import Assignment, Report
+from tbhub.tracking.capture.processes import SOCKET
 from tbhub.tracking.capture.reports import delete, listen
 
 PLACES = "TBHUB_CAPTURE_DIRS"
 """Names the directories that are searched for event files, besides the working directory."""
 
-_SOCKET = "TBHUB_CAPTURE_SOCKET"  # `hook/sitecustomize.py` knows it, too
 _HOOK = Path(__file__).with_name("hook")
 _DEFAULT_PLACES = "/tmp/tensorboard"  # Determined's
 _MAX_REPORT_SECONDS = 120.0
 
 
 class Capturing:
-    """Has event files of a command adopted until it ends.
+    """Has event files of a command adopted until its processes have ended.
 
     Args:
         logdir: The run's directory.
@@ -85,14 +85,20 @@ class Capturing:
     def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the variables by which a command's Python programs report files they open."""
         path = os.pathsep.join(filter(None, (str(_HOOK), environ.get("PYTHONPATH"))))
-        return {"PYTHONPATH": path, _SOCKET: self._address}
+        return {"PYTHONPATH": path, SOCKET: self._address}
 
-    def add_command(self, process: int) -> None:
-        """Report the process of the command."""
-        self._send({"command": process})
+    def add_command(self, process: int, console: Path) -> None:
+        """Report the process of the command, and the file that has what it prints.
+
+        What is adopted after the end of the command is named in that file.
+        """
+        self._send({"command": process, "console": str(console), "pipe": self.pipe})
 
     def finish(self) -> Report | None:
-        """Have all adopted that the command has written. Return None if the process was killed."""
+        """Have all adopted that the command has written. Return None if the process was killed.
+
+        While processes of the command run, adopting continues without this process.
+        """
         self._send({"end": True})
         os.close(self.pipe)
         text = b""
@@ -105,13 +111,18 @@ class Capturing:
                 break
             text += data
         os.close(self._answers)
-        delete(self._address)
         if not text.endswith(b"\n"):
             self._process.kill()
             self._process.wait()
+            delete(self._address)
             return None
-        self._process.wait()
-        return Report(**json.loads(text))
+        found = json.loads(text)
+        running = {int(process): started for process, started in found.pop("running").items()}
+        if running:
+            self._process.returncode = 0  # it outlives this process, and is not waited for
+        else:
+            self._process.wait()
+        return Report(**found, running=running)
 
     def _send(self, message: dict[str, object]) -> None:
         with suppress(BrokenPipeError):

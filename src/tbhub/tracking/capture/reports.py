@@ -12,11 +12,14 @@ import socket
 import stat
 import struct
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 _NAME = "reports"
+_PREFIX = "tbhub-opened-"
+_ABANDONED_SECONDS = 60.0  # after which a directory without a listener is one of a killed process
 _MEMORY = "/dev/shm"  # where the file system of temporary files has no sockets
 _BACKLOG = 4096  # reports that wait to be received
 _MAX_BYTES = 1 << 16
@@ -51,7 +54,8 @@ def listen() -> tuple[str, socket.socket]:
 
 
 def _listen(parent: str) -> tuple[str, socket.socket]:
-    place = tempfile.mkdtemp(prefix="tbhub-opened-", dir=parent)
+    _delete_abandoned(parent)
+    place = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     directory = os.open(place, os.O_RDONLY | os.O_CLOEXEC)  # an address is 107 characters at most
     try:
@@ -64,6 +68,34 @@ def _listen(parent: str) -> tuple[str, socket.socket]:
     finally:
         os.close(directory)
     return os.path.join(place, _NAME), listener
+
+
+def _delete_abandoned(parent: str) -> None:
+    """Delete directories of this user whose listeners were killed."""
+    with os.scandir(parent) as entries:
+        places = [each for each in entries if each.name.startswith(_PREFIX)]
+    for place in places:
+        with suppress(OSError):
+            status = place.stat(follow_symlinks=False)
+            is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+            is_old = time.time() - status.st_mtime > _ABANDONED_SECONDS
+            if is_ours and is_old and not _has_listener(place.path):
+                shutil.rmtree(place.path, ignore_errors=True)
+
+
+def _has_listener(place: str) -> bool:
+    directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.setblocking(False)
+            connection.connect(f"/proc/self/fd/{directory}/{_NAME}")
+    except (ConnectionRefusedError, FileNotFoundError):
+        return False
+    except OSError:  # too many reports wait
+        return True
+    finally:
+        os.close(directory)
+    return True
 
 
 def delete(address: str) -> None:

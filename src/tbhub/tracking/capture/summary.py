@@ -50,11 +50,6 @@ def missing_line(report: Report | None, is_expected: bool) -> str:
             f"values in {_short(path)} may be mixed: process {process} of another run writes to it "
             f"as well. hint: {OWN_DIRECTORY}"
         )
-    for path, process in sorted(report.growing.items()):
-        said.append(
-            f"process {process} of the command still writes to {_short(path)}: the rest is copied "
-            "when it has ended"
-        )
     if report.unused:
         unused = _listed([_short(each) for each in report.unused])
         said.append(f"no event files were written to {unused}, named by --logdir")
@@ -66,6 +61,24 @@ def missing_line(report: Report | None, is_expected: bool) -> str:
             f"or {_NAME_IT}"
         )
     return "; ".join(said)
+
+
+def later_lines(report: Report, earlier: Report) -> list[str]:
+    """Return what a report has that an earlier one of the same command has not, as sentences."""
+    new = Report(
+        adopted={
+            directory: files - earlier.adopted.get(directory, 0)
+            for directory, files in report.adopted.items()
+            if files > earlier.adopted.get(directory, 0)
+        },
+        missed={
+            path: why for path, why in report.missed.items() if earlier.missed.get(path) != why
+        },
+        shared={
+            path: process for path, process in report.shared.items() if path not in earlier.shared
+        },
+    )
+    return [line for line in (adopted_line(new), missing_line(new, is_expected=False)) if line]
 
 
 def has_event_files(directory: Path, but_of: int) -> bool:
