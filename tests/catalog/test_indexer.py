@@ -191,6 +191,17 @@ class TestRuns:
         times = [each.timestamp() for each in (run.started, run.updated, run.ended)]
         assert times == [1.0, 200.25, 200.25]
 
+    @pytest.mark.parametrize(("first", "expected"), [(1.6e9, 1.6e9), (3.0, 1.7e9), (1.8e9, 1.7e9)])
+    def test_points_with_times_before_the_file_was_begun(
+        self, root: Path, watch: Watch, first: float, expected: float
+    ) -> None:
+        root.mkdir()
+        begun = record(wall_time=1.7e9, file_version="brain.Event:2")
+        append(root / "events.out.tfevents.1", begun + scalar("a", 0, 1.0, first))
+        run = watch(root).index()["runs"]
+        assert run.started is not None
+        assert (run.started.timestamp(), run.created) == (expected, run.started)
+
     def test_a_run_without_events_yet(self, root: Path, watch: Watch) -> None:
         root.mkdir()
         (root / "events.out.tfevents.1").write_bytes(b"")

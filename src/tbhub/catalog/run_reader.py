@@ -28,6 +28,7 @@ _SESSION_END_TAG = "_hparams_/session_end_info"
 _ENDINGS: dict[int, Literal["finished", "failed"]] = {1: "finished", 2: "failed"}
 _MAX_NAME = 400  # characters of a tag or of a hyperparameter's name
 _STORE_FROM = 64 << 10  # bytes of columns that are worth a cache file
+_FIRST_CALENDAR_TIME = 946_684_800  # 2000-01-01 UTC; times below are taken for numbers of steps
 
 
 @dataclass
@@ -136,7 +137,7 @@ class RunReader:
             for columns in content.columns.values()
             if columns
         ]
-        reading.started = started if started is not None else _least(firsts)
+        reading.started = _first_time(started, firsts)
         reading.updated = _latest(view) or reading.started
         reading.ending = _ending(view)
         reading.problem = "; ".join(problems)[:2000] or None
@@ -235,8 +236,18 @@ def _latest(view: RunView) -> float | None:
     return latest if latest >= 0 else None
 
 
-def _least(times: Sequence[float | None]) -> float | None:
-    return min((each for each in times if each is not None), default=None)
+def _first_time(begun: float | None, firsts: Sequence[float | None]) -> float | None:
+    """Return when a run began.
+
+    Args:
+        begun: When its first file was begun, as the file says.
+        firsts: The times of first points. Those of a log that was converted are before that; small
+            numbers are no times of day, and count only where nothing else is known.
+    """
+    known = [each for each in firsts if each is not None]
+    if begun is None:
+        return min(known, default=None)
+    return min([begun, *(each for each in known if each >= _FIRST_CALENDAR_TIME)])
 
 
 def _storable(named: Mapping[str, Any], problems: list[str], noun: str) -> dict[str, Any]:
