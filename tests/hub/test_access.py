@@ -119,6 +119,7 @@ TEAM_CHANGE = all_who(403, 200, 200, 404, 403)
 MANAGE = all_who(403, 403, 200, 404, 403)
 OWN = all_who(404, 200, 200, 404, 200)  # may see the member's board
 OWN_CHANGE = all_who(403, 200, 200, 404, 403)
+OWN_END = all_who(404, 200, 200, 404, 403)  # with any role, so that a viewer's old boards can end
 ADMINS = all_who(403, 403, 200, 403, 403)
 
 
@@ -320,10 +321,10 @@ MATRIX: dict[str, Row] = {
     ),
     "GET /api/v1/boards/{board}": (the_board(), OWN),
     "PATCH /api/v1/boards/{board}": (a_board("", {"idle_timeout": 7}), OWN_CHANGE),
-    "DELETE /api/v1/boards/{board}": (a_board(), OWN_CHANGE),
+    "DELETE /api/v1/boards/{board}": (a_board(), OWN_END),
     "POST /api/v1/boards/{board}/start": (a_board("/start"), OWN_CHANGE),
-    "POST /api/v1/boards/{board}/stop": (a_board("/stop"), OWN_CHANGE),
-    "POST /api/v1/boards/{board}/kill": (a_board("/kill"), OWN_CHANGE),
+    "POST /api/v1/boards/{board}/stop": (a_board("/stop"), OWN_END),
+    "POST /api/v1/boards/{board}/kill": (a_board("/kill"), OWN_END),
     "POST /api/v1/boards/{board}/restart": (a_board("/restart"), OWN_CHANGE),
     "GET /api/v1/boards/{board}/runs": (the_board("/runs"), OWN),
     "POST /api/v1/boards/{board}/runs": (
@@ -342,7 +343,7 @@ MATRIX: dict[str, Row] = {
         lambda world: (f"/api/v1/boards/{world.board}/shares", {}),
         OWN_CHANGE,
     ),
-    "DELETE /api/v1/boards/{board}/shares/{share}": (a_share, OWN_CHANGE),
+    "DELETE /api/v1/boards/{board}/shares/{share}": (a_share, OWN_END),
     # people
     "GET /api/v1/users": ("/api/v1/users", ADMINS),
     "POST /api/v1/users": (lambda _: ("/api/v1/users", {"name": f"u{next(numbers)}"}), ADMINS),
@@ -543,6 +544,28 @@ def test_owner_of_a_closed_board_may_only_look_at_its_state_and_end_it(
     assert board["id"] not in {
         each["id"] for each in hub.json("GET", "/api/v1/boards", token)["boards"]
     }
+
+
+def test_owner_who_has_become_a_viewer_can_end_boards_and_links_and_no_more(world: World) -> None:
+    hub, owner = world.hub, f"owner{next(numbers)}"
+    token = hub.create_user(owner)
+    hub.json("PUT", f"/api/v1/workspaces/team/members/{owner}", json={"role": "member"})
+    boards = [hub.create_board(token, trials=[world.run])["id"] for _ in range(3)]
+    share = hub.json("POST", f"/api/v1/boards/{boards[0]}/shares", token, json={})["id"]
+    hub.json("PATCH", f"/api/v1/users/{owner}", json={"role": "viewer"})
+    for method, path in (
+        ("POST", "/api/v1/boards"),
+        ("POST", f"/api/v1/boards/{boards[0]}/restart"),
+        ("POST", f"/api/v1/boards/{boards[0]}/shares"),
+    ):
+        assert hub.ask(method, path, token, json={}).status_code == 403, path
+    for method, path in (
+        ("DELETE", f"/api/v1/boards/{boards[0]}/shares/{share}"),
+        ("POST", f"/api/v1/boards/{boards[0]}/stop"),
+        ("POST", f"/api/v1/boards/{boards[1]}/kill"),
+        ("DELETE", f"/api/v1/boards/{boards[2]}"),
+    ):
+        assert hub.ask(method, path, token).is_success, path
 
 
 @pytest.mark.parametrize("lose", [lose_membership, lose_logdir])

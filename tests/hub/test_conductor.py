@@ -35,6 +35,7 @@ from tbhub.api.problems import (
     NotFound,
     TensorboardLimitExceeded,
 )
+from tbhub.catalog.run_records import FoundRun, add_found
 from tbhub.database.engine import Database, open_database
 from tbhub.database.tables import boards, runs, users, workspaces
 from tbhub.hub.doctor import examine
@@ -153,6 +154,24 @@ async def test_a_run_is_shown_under_its_new_name(sqlite: Database, tmp_path: Pat
             connection.execute(runs.update().where(runs.c.id == a), {"name": "best"})
         await hub.conductor.run_renamed(a)
         await hub.shows(board.id, ["best"])
+
+
+@running
+async def test_a_name_that_grows_is_new_on_boards_that_are_up(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    places = [log(tmp_path / experiment / "run1", 1) for experiment in ("exp1", "exp2")]
+    first, second = [FoundRun(str(place), str(place), "e") for place in places]
+    Catalog(sqlite)
+    with sqlite.begin() as connection:
+        (a,) = add_found(connection, 1, None, [first], time.time()).values()
+    async with Conducted(sqlite, tmp_path) as hub:
+        board = await hub.create(ADMIN, trials=[a])
+        await hub.shows(board.id, ["run1"])
+        with sqlite.begin() as connection:
+            (b,) = add_found(connection, 1, None, [second], time.time()).values()
+        hub.conductor.runs_changed([b])
+        await hub.shows(board.id, ["exp1/run1"])
 
 
 @running
@@ -899,7 +918,13 @@ async def test_boards_are_their_owners(sqlite: Database, tmp_path: Path) -> None
                 await refused(left, both.id)
         assert not (await conductor.get(bob, both.id)).closed
         assert (await conductor.get(replace(bob, share=board.id), board.id)).id == board.id
+        # An owner who has become a viewer may end the board, and no more.
+        viewer = replace(ada, role="viewer")
+        with pytest.raises(Forbidden):
+            await conductor.restart(viewer, board.id)
+        assert (await conductor.stop(viewer, board.id)).state == State.STOPPED
         assert (await conductor.kill(ADMIN, board.id)).message == "It was killed by admin."
+        await conductor.delete(viewer, board.id)
 
 
 @running

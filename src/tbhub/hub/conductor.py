@@ -247,8 +247,11 @@ class Conductor:
         return await self._find_open(caller, board, to_change=True)
 
     def _to_end(self, caller: Caller, board: str) -> Entry:
-        """Find a board that is to end, also one whose data its owner may not see any more."""
-        caller.require("write", "member")
+        """Find a board that is to end.
+
+        Its owner may always end it: also after losing the right to its data, or as a viewer now.
+        """
+        caller.require("write")
         return self.registry.find(caller, board)
 
     async def runs(self, caller: Caller, board: str, *, limit: int, offset: int) -> Runs:

@@ -72,7 +72,7 @@ class Shares:
             return [_share(row) for row in connection.execute(chosen.order_by(shares.c.id))]
 
     def delete(self, board_id: str, share_id: int) -> None:
-        """Makes a link worthless, at once."""
+        """Revoke a link, at once."""
         chosen = shares.delete().where(shares.c.board_id == board_id, shares.c.id == share_id)
         with self._database.begin() as connection:
             if connection.execute(chosen).rowcount == 0:

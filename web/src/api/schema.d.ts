@@ -220,7 +220,7 @@ export interface paths {
         post?: never;
         /**
          * Delete Share
-         * @description Makes a link worthless.
+         * @description Revokes a share link.
          */
         delete: operations["delete_share_api_v1_boards__board__shares__share__delete"];
         options?: never;

@@ -38,6 +38,7 @@ from tbhub.hub.hub import Hub
 from tbhub.hub.language import translate_findings
 from tbhub.hub.routes.common import (
     BoardId,
+    Ender,
     Limit,
     Number,
     Offset,
@@ -111,13 +112,13 @@ async def start_board(hub: TheHub, caller: Writer, board: BoardId) -> Board:
 
 
 @router.post("/boards/{board:path}/stop", responses=_CHANGE)
-async def stop_board(hub: TheHub, caller: Writer, board: BoardId) -> Board:
+async def stop_board(hub: TheHub, caller: Ender, board: BoardId) -> Board:
     """Stops a board; it can be started again."""
     return await hub.conductor.stop(caller, board)
 
 
 @router.post("/boards/{board:path}/kill", responses=_CHANGE)
-async def kill_board(hub: TheHub, caller: Writer, board: BoardId) -> Board:
+async def kill_board(hub: TheHub, caller: Ender, board: BoardId) -> Board:
     """Ends a board for good."""
     return await hub.conductor.kill(caller, board)
 
@@ -244,8 +245,8 @@ async def create_share(hub: TheHub, caller: Writer, board: BoardId, new: NewShar
 
 
 @router.delete("/boards/{board:path}/shares/{share}", status_code=204, responses=_ONE)
-async def delete_share(hub: TheHub, caller: Writer, board: BoardId, share: Number) -> None:
-    """Makes a link worthless."""
+async def delete_share(hub: TheHub, caller: Ender, board: BoardId, share: Number) -> None:
+    """Revokes a share link."""
     found = await hub.conductor.get(caller, board, to_change=True)
     await asyncio.to_thread(hub.shares.delete, found.id, share)
     hub.access_changed()
@@ -264,6 +265,6 @@ async def change_board(hub: TheHub, caller: Writer, board: BoardId, change: Boar
 
 
 @router.delete("/boards/{board:path}", status_code=204, responses=_CHANGE)
-async def delete_board(hub: TheHub, caller: Writer, board: BoardId) -> None:
+async def delete_board(hub: TheHub, caller: Ender, board: BoardId) -> None:
     """Ends a board if it lives, and forgets it; runs and files stay."""
     await hub.conductor.delete(caller, board)

@@ -96,6 +96,12 @@ def writer_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
     return caller
 
 
+def ender_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+    """Return a caller who may end what is their own: with any role, unless the token only reads."""
+    caller.require("write")
+    return caller
+
+
 def admin_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
     """An admin."""
     caller.require("admin", "admin")
@@ -106,6 +112,7 @@ TheHub = Annotated[Hub, Depends(hub_of)]
 Reader = Annotated[Caller, Depends(caller_of)]
 QuickReader = Annotated[Caller, Depends(caller_soon)]
 Writer = Annotated[Caller, Depends(writer_of)]
+Ender = Annotated[Caller, Depends(ender_of)]
 Admin = Annotated[Caller, Depends(admin_of)]
 
 Number = Annotated[Id, Path(description="Its number.")]
