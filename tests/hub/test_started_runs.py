@@ -83,6 +83,28 @@ def test_a_run_is_started_once_and_ends(hub: HubProcess) -> None:
     assert say(hub, run["id"], "heartbeat", attempt=1)[1]["status"] == "failed"
 
 
+def test_what_is_written_right_after_the_end_is_in_the_metrics(
+    hub: HubProcess, tmp_path: Path
+) -> None:
+    run = start(hub)["run"]["id"]
+
+    def write(tag: str) -> None:
+        with SummaryWriter(tmp_path / tag) as writer:
+            writer.add_scalar(tag, 1.0, 1)
+        (file,) = (tmp_path / tag).iterdir()
+        path = f"/api/v1/runs/{run}/files/{tag}/{file.name}?offset=0&attempt=1"
+        hub.json("PUT", path, content=file.read_bytes())
+
+    def tags() -> list[str]:
+        return sorted(hub.json("GET", f"/api/v1/runs/{run}")["metrics"])
+
+    write("early")
+    assert say(hub, run, "finish", attempt=1, status="finished")[0] == 200
+    eventually(lambda: tags() == ["early/early"])
+    write("late")
+    eventually(lambda: tags() == ["early/early", "late/late"])
+
+
 def test_many_who_ask_with_one_key_get_one_run(hub: HubProcess) -> None:
     together = threading.Barrier(8)
 

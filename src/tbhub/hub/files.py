@@ -177,7 +177,7 @@ class RunFiles:
         return found
 
     def forget(self) -> None:
-        """Runs have been deleted."""
+        """Look up again what is known of runs: some have changed, or were deleted."""
         self._facts = {}
 
     def fence(self, run: int, attempt: int) -> None:
@@ -377,7 +377,8 @@ class RunFiles:
             self.shipping.start()
 
     def runs_changed(self, runs: Collection[int]) -> None:
-        """Runs have ended, perhaps."""
+        """Runs have ended, perhaps: what is written to them from now on is late."""
+        self.forget()
         if self.shipping is not None:
             self.shipping.wake(run for run in runs if self.directory(run).is_dir())
 
