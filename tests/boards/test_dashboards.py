@@ -71,12 +71,10 @@ def test_charts_are_drawn_by_the_graphics_card_if_there_is_one(
 
 
 def test_the_script_is_compiled_for_the_next_board_once(board: View, page: Page) -> None:
-    shown = opened(page, board, "timeseries")
-    shown.locator("scalar-card").first.wait_for()
     frames: list[Any] = []
-    shown.on("frameattached", lambda frame: frames.append(frame))
-    shown.locator("iframe[hidden]").wait_for(state="attached")
-    shown.locator("iframe[hidden]").wait_for(state="detached")
+    page.page.on("frameattached", lambda frame: frames.append(frame))
+    with page.page.expect_event("framedetached"):
+        shown = opened(page, board, "timeseries")
     shown.reload()
     shown.locator("scalar-card").first.wait_for()
     shown.wait_for_timeout(1500)
