@@ -6,12 +6,13 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy import MetaData, insert, select, text
+from sqlalchemy import Connection, MetaData, insert, select, text
 
 from support.postgresql import PostgreSQL
 from tbhub.api.problems import Unavailable
@@ -136,6 +137,18 @@ def test_what_an_older_database_holds_is_kept(empty_url: str) -> None:
     database.close()
 
 
+def _insert_watched_directory(connection: Connection) -> MetaData:
+    """Insert a workspace with an experiment and a log directory. Return the tables there are."""
+    tables = MetaData()
+    tables.reflect(connection)
+    home = {"id": 1, "name": "default", "note": "", "created": 1.0}
+    connection.execute(insert(tables.tables["workspaces"]), home)
+    connection.execute(insert(tables.tables["experiments"]), _EXPERIMENT)
+    logdir = {"id": 1, "workspace_id": 1, "path": "/runs", "created": 1.0}
+    connection.execute(insert(tables.tables["logdirs"]), logdir)
+    return tables
+
+
 def test_found_runs_get_the_names_of_their_directories(empty_url: str) -> None:
     """Numbers and names that people gave stay; a directory run6 is not the run of number 6."""
     database = open_database(empty_url)
@@ -155,13 +168,7 @@ def test_found_runs_get_the_names_of_their_directories(empty_url: str) -> None:
     with database.begin() as connection:
         older.attributes["connection"] = connection
         command.upgrade(older, "0005")
-        tables = MetaData()
-        tables.reflect(connection)
-        home = {"id": 1, "name": "default", "note": "", "created": 1.0}
-        connection.execute(insert(tables.tables["workspaces"]), home)
-        connection.execute(insert(tables.tables["experiments"]), _EXPERIMENT)
-        logdir = {"id": 1, "workspace_id": 1, "path": "/runs", "created": 1.0}
-        connection.execute(insert(tables.tables["logdirs"]), logdir)
+        tables = _insert_watched_directory(connection)
         for row in rows:
             given = {"attempt": 1, "heartbeat": 80.0} if row["id"] == 7 else {}
             connection.execute(insert(tables.tables["runs"]), {**row, **given})
@@ -178,6 +185,83 @@ def test_found_runs_get_the_names_of_their_directories(empty_url: str) -> None:
     ]
     assert moment == [5.0] * 6 + [90.0]
     assert (runs_now[6].job, runs_now[6].job_name) == (2, "sweep")
+    database.close()
+
+
+def _insert_boards(connection: Connection, boards: Sequence[tuple[str, bool, list[int]]]) -> None:
+    """Insert boards 1, 2, ... with their selectors, whether they follow, and the runs they show."""
+    tables = MetaData()
+    tables.reflect(connection)
+    user = {"id": 1, "name": "ada", "role": "admin", "disabled": False, "created": 1.0}
+    connection.execute(insert(tables.tables["users"]), user)
+    for number, (selector, follow, shown) in enumerate(boards, 1):
+        kept = {"id": str(number), "short": str(number), "name": "b", "owner_id": 1}
+        asked = {"asked": {}, "shown": {"experiments": [], "trials": [], "workspaces": [1]}}
+        told = {"sources": [], "options": {}, "asked": asked, "sources_key": "old"}
+        life = {"state": "STOPPED", "message": "", "generation": 1, "created": 1.0, "active": 1.0}
+        counts = {"requests": 0, "bytes": 0, "selector": selector, "follow": follow}
+        board = {**kept, **told, **life, **counts}
+        connection.execute(insert(tables.tables["boards"]), board)
+        for run in shown:
+            row = {"board_id": str(number), "run_id": run}
+            connection.execute(insert(tables.tables["board_runs"]), row)
+
+
+def _insert_found_runs(connection: Connection, directories: Mapping[int, str]) -> None:
+    """Insert runs as revision 0005 knew them, each called by its number."""
+    tables = _insert_watched_directory(connection)
+    for number, directory in directories.items():
+        row = {**_RUN, "id": number, "name": f"run{number}", "location": f"/runs/{directory}"}
+        connection.execute(insert(tables.tables["runs"]), row)
+
+
+# What runs 1 to 7 are called now. Number 5 was deleted, and number 7 was given the name "run9".
+_DIRECTORIES = {1: "a", 2: "b", 3: "run6", 4: "run5", 6: "run1", 7: "c", 9: "d"}
+_SOURCES = [
+    # made before runs were called by their directories
+    ("run6", False, [6], "trial:6"),
+    ("run1, exp:e", False, [1, 2, 3], "trial:1, exp:e"),
+    ("run3, run6", False, [3, 6], "trial:3, trial:6"),
+    ("run5, run6", False, [6], "trial:5, trial:6"),
+    ("default/run6", False, [6], "default/trial:6"),
+    ("run1-run3", False, [1, 2, 3], "trial:1, trial:2, trial:3"),
+    ("run1-run3", True, [1, 2, 3], "trial:1, trial:2, trial:3"),
+    ('run?, "run6"', False, [1, 6], 'trial:1, trial:6, "run6"'),
+    ("run*", True, [1, 2, 3, 4, 6], "all"),
+    ("run6, run9", False, [6, 7], "trial:6, run9"),
+    ("run6 run1", False, [1, 6], "trial:6 trial:1"),
+    ("all where name = run2", False, [2], "all where id = 2"),
+    ('all where name in (run2, run6) and note != "name = run2"', False, [2, 6], None),
+    ("run6 where hparams.lr > 0.1 limit 3", False, [6], "trial:6 where hparams.lr > 0.1 limit 3"),
+    # made since
+    ("run6", False, [3], "run6"),
+    ("run1, run6", False, [6, 3], "run1, run6"),
+    ("run1-run6", False, [3, 4, 6], "run1-run6"),
+    ("run9", False, [7], "run9"),
+    ("exp:e", False, [1, 2], "exp:e"),
+]
+
+
+@pytest.mark.parametrize("made_at", ["0005", "0009"])
+def test_sources_of_boards_name_the_same_runs_as_before(empty_url: str, made_at: str) -> None:
+    database = open_database(empty_url)
+    older = config()
+    with database.begin() as connection:
+        older.attributes["connection"] = connection
+        command.upgrade(older, "0005")
+        _insert_found_runs(connection, _DIRECTORIES)
+        connection.execute(text("UPDATE runs SET name = 'number9' WHERE id = 9"))
+        connection.execute(text("UPDATE runs SET name = 'run9' WHERE id = 7"))
+        command.upgrade(older, made_at)
+        _insert_boards(connection, [each[:3] for each in _SOURCES])
+    database.upgrade()
+    with database.read() as connection:
+        rows = connection.execute(text("SELECT id, selector, sources_key FROM boards"))
+        found = sorted(rows, key=lambda row: int(row.id))
+    both = 'all where id in (2, 6) and note != "name = run2"'
+    assert [row.selector for row in found] == [each[3] or both for each in _SOURCES]
+    changed = [row.sources_key != "old" for row in found]
+    assert changed == [each[0] != each[3] for each in _SOURCES]
     database.close()
 
 

@@ -29,7 +29,7 @@ from tbhub.api.problems import BadRequest, Unavailable
 
 # Seconds a transaction waits for another one, or for a server.
 PATIENCE = 10
-HEAD = "0009"  # the newest revision in migrations/
+HEAD = "0010"  # the newest revision in migrations/
 _MAPPED = 256 << 20  # bytes of SQLite's file that are read in place
 _STATEMENT_PATIENCE = 60
 NO_DRIVER = "PostgreSQL needs a driver that is not installed: pip install 'tbhub[postgresql]'."

@@ -227,6 +227,20 @@ def run_counts(connection: Connection, board_ids: Collection[str]) -> dict[str, 
     return {row[0]: row[1] for row in connection.execute(counted)}
 
 
+def name_lengths(connection: Connection, board_ids: Collection[str]) -> dict[str, tuple[int, int]]:
+    """Return how many runs each board has, and how many characters their names have in all.
+
+    The name of a found run only grows, so the second number changes when one does.
+    """
+    counted = (
+        select(board_runs.c.board_id, func.count(), func.sum(func.length(runs.c.name)))
+        .join(runs, runs.c.id == board_runs.c.run_id)
+        .where(among(connection, board_runs.c.board_id, board_ids))
+        .group_by(board_runs.c.board_id)
+    )
+    return {row[0]: (row[1], row[2]) for row in connection.execute(counted)}
+
+
 def workspace_named(connection: Connection, name: str) -> int | None:
     """The number of a workspace."""
     return connection.scalar(select(workspaces.c.id).where(workspaces.c.name == name))

@@ -111,13 +111,13 @@ class Followed:
                 await self.refresh(entry, whole=entry.follow)
                 if entry.has_places:  # what the catalog knows below them may be another
                     await self._keeper.check_payload(entry)
-        # Runs that were deleted have left the boards they were in. What the host of a board was
-        # told by an earlier hub is not known: it is told again.
+        # Runs that were deleted have left the boards they were in, and names of runs have grown.
+        # What an earlier hub has sent to the host of a board is not known: it is sent again.
         placed = [entry for entry in up if entry.life.state in (State.STARTING, *READY)]
         ids = [entry.id for entry in placed]
-        counts = await self._keeper.read(lambda connection: store.run_counts(connection, ids))
+        found = await self._keeper.read(lambda connection: store.name_lengths(connection, ids))
         for entry in placed:
-            if counts.get(entry.id, 0) != entry.seen_runs:
+            if found.get(entry.id, (0, 0)) != (entry.seen_runs, entry.seen_names):
                 entry.stale = True
                 self._keeper.publish(entry)
                 self._keeper.poke(entry)

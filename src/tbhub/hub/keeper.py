@@ -328,7 +328,8 @@ class Keeper:
                 entry.stale = True
                 raise
             entry.given = digest
-        entry.seen_runs = sum("columns" in source for source in told["sources"])
+        names = [each["columns"]["run"] for each in told["sources"] if "columns" in each]
+        entry.seen_runs, entry.seen_names = len(names), sum(map(len, names))
         if self._note(entry, state):
             self.publish(entry)
         if entry.life.generation == generation and not entry.deleted:

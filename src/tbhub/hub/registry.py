@@ -34,6 +34,7 @@ class Entry:
         held: The host that may have it; none when it has certainly been let go.
         stale: What its host has is not what it should have.
         seen_runs: How many runs its host was told of.
+        seen_names: How many characters the names of these runs have in all.
         has_places: It is over paths or URIs, which are followed.
         given: A digest of what its host was told last; none: that is not known.
         connections: The names of the storage connections its host was given, by path.
@@ -71,6 +72,7 @@ class Entry:
     held: str | None = None
     stale: bool = False
     seen_runs: int = -1
+    seen_names: int = -1
     deleted: bool = False
     deleted_by: str = ""
     has_places: bool = False
