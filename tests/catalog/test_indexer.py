@@ -212,9 +212,11 @@ class TestRuns:
         now = [time.time()]
         watched = watch(root, clock=lambda: now[0])
         now[0] += 1000
-        log(root / "fresh", 1.0, wall_time=now[0] - 10)
         log(root / "old", 1.0, wall_time=now[0] - 900)
-        found = watched.index()
+        with SummaryWriter(root / "fresh") as writer:
+            writer.add_scalar("loss", 1.0, 0, walltime=now[0] - 10)
+            writer.flush()
+            found = watched.index()
         assert {name: run.status for name, run in found.items()} == {
             "fresh": "running",
             "old": "finished",
@@ -249,6 +251,28 @@ class TestRuns:
         now[0] += RUNNING
         assert {run.status for run in watched.index().values()} == {"finished"}
 
+    def test_a_log_that_began_after_the_hub_and_is_moved_in_whole_is_never_running(
+        self, root: Path, watch: Watch, tmp_path: Path
+    ) -> None:
+        now = [time.time()]
+        watched = watch(root, clock=lambda: now[0])
+        log(tmp_path / "moved", 1.0, wall_time=now[0] + 1)
+        root.mkdir()
+        (tmp_path / "moved").rename(root / "moved")
+        now[0] += 5
+        assert watched.index()["moved"].status == "unknown"
+        now[0] += RUNNING
+        assert watched.index()["moved"].status == "finished"
+
+    def test_a_log_runs_if_one_of_its_files_is_open(self, root: Path, watch: Watch) -> None:
+        now = [time.time()]
+        watched = watch(root, clock=lambda: now[0])
+        log(root / "a", 1.0, wall_time=now[0] + 1)
+        with SummaryWriter(root / "a") as writer:
+            writer.flush()
+            now[0] += 5
+            assert watched.index()["a"].status == "running"
+
     @pytest.mark.parametrize(
         ("ending", "status"), [("STATUS_FAILURE", "failed"), ("STATUS_SUCCESS", "finished")]
     )
@@ -262,8 +286,10 @@ class TestRuns:
 
     def test_a_clock_that_is_ahead(self, root: Path, watch: Watch) -> None:
         watched = watch(root)
-        log(root / "a", 1.0, wall_time=time.time() + 3600)
-        assert watched.index()["a"].status == "running"
+        with SummaryWriter(root / "a") as writer:
+            writer.add_scalar("loss", 1.0, 0, walltime=time.time() + 3600)
+            writer.flush()
+            assert watched.index()["a"].status == "running"
         for file in (root / "a").iterdir():
             os.utime(file, (1000, 1000))
         assert watched.index()["a"].status == "finished"

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 
 from tbhub.catalog.remote_runs import RemoteRun
-from tbhub.catalog.run_reader import Reading, RunReader, failed, signature
+from tbhub.catalog.run_reader import Reading, RunReader, are_closed, failed, signature
 from tbhub.catalog.tree_reader import TreeReader, directories_of, tree_signature
 from tbhub.series.cache import ColumnCache
 
@@ -95,7 +95,10 @@ class OpenRuns:
                 if is_tree
                 else RunReader(path, self._cache)
             )
-        return reader.read(files)
+        reading = reader.read(files)
+        if reading.whole and not is_tree:
+            reading.is_closed = are_closed(path)
+        return reading
 
     def _read_remote(self, place: RemoteRun, known: str) -> Reading | None:
         if place.problem:

@@ -53,8 +53,9 @@ def write_readings(
 
     Args:
         since: When the indexer began to look. What a run has logged just before it was found does
-            not show that it is running: it may have ended. One that began later and was listed
-            soon after its last event, or that has logged more since it was first read, is running.
+            not show that it is running: it may have ended. One that has logged more since it was
+            first read is running; so is one that began later, was listed soon after its last event,
+            and whose files are not all closed.
     """
     there: dict[int, bool] = {}  # whether somebody created it
     unproven: set[int] = set()
@@ -91,7 +92,7 @@ def _is_proven(reading: Reading, row: Any, since: float) -> bool:
         return bool(reading.updated > row.updated)
     # A bucket in which nothing changes is listed once a minute.
     is_late = row.listed - reading.updated > _LISTED_LATE_SECONDS and "://" not in row.location
-    if row.watched is None or is_late:
+    if row.watched is None or is_late or reading.is_closed:
         return False
     return bool((reading.started or 0.0) >= max(since, row.watched))
 

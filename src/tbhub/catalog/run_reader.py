@@ -13,12 +13,15 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from tbhub.catalog.adopted_dirs import EventFile, identify
 from tbhub.catalog.aggregates import Aggregate, aggregate, as_time, merge
 from tbhub.catalog.hparam_values import from_file
 from tbhub.events.names import SESSION_START_TAG, is_event_file
+from tbhub.publisher.files import openness_of
+from tbhub.publisher.plan import Openness
 from tbhub.series.cache import CacheLostError, ColumnCache
 from tbhub.series.column import Column
 from tbhub.series.run_files import RunFiles
@@ -48,6 +51,7 @@ class Reading:
     problem: str | None = None
     failed: bool = False  # nothing is known but the problem
     files: frozenset[EventFile] | None = None  # of a started run; none: as they were
+    is_closed: bool = False  # a found run of this machine: no process has its files open to write
 
 
 class Signature(NamedTuple):
@@ -81,6 +85,17 @@ def signature(path: str) -> Signature:
                 parts.append((entry.name, status.st_ino, status.st_size, status.st_mtime_ns))
     digest = hashlib.blake2b(repr(sorted(parts)).encode(errors="surrogateescape"), digest_size=12)
     return Signature(f"1:{digest.hexdigest()}", touched)
+
+
+def are_closed(path: str) -> bool:
+    """Return whether no process can write to the event files of a directory, as far as is known.
+
+    Raises:
+        OSError: The directory cannot be listed.
+    """
+    with os.scandir(path) as entries:
+        files = [Path(entry.path) for entry in entries if is_event_file(entry.name)]
+    return all(openness_of(file) is Openness.CLOSED for file in files)
 
 
 class RunReader:
