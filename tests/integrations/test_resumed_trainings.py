@@ -69,11 +69,13 @@ else:
 print("resumed at", first, flush=True)
 class Slowly(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
+        if "KILL_AFTER_CHECKPOINT" in os.environ:
+            os.kill(os.getpid(), 9)
         time.sleep(0.15)
 x = np.linspace(-1, 1, 40).reshape(-1, 1)
 keep = keras.callbacks.ModelCheckpoint(os.path.join(directory, "{epoch:03d}.keras"))
 model.fit(x, 2 * x, batch_size=8, epochs=LAST, initial_epoch=first, verbose=0,
-          callbacks=[keep, Slowly(), TFKerasTensorBoard()])
+          callbacks=[TFKerasTensorBoard(), keep, Slowly()])
 """
 TRANSFORMERS = """
 import os, time
@@ -85,6 +87,9 @@ directory = os.path.join(os.environ["TBHUB_LOGDIR"], "out")
 class Slowly(TrainerCallback):
     def on_train_begin(self, arguments, state, control, **_):
         print("resumed at", state.global_step, flush=True)
+    def on_save(self, arguments, state, control, **_):
+        if "KILL_AFTER_CHECKPOINT" in os.environ:
+            os.kill(os.getpid(), 9)
     def on_step_end(self, arguments, state, control, **_):
         time.sleep(0.15)
 tokens = torch.arange(8)
@@ -132,6 +137,25 @@ def published(hub: HubProcess, ending: str) -> bool:
         return False
     files = hub.json("GET", "/api/v1/runs/1/files")["files"]
     return any(each["path"].endswith(ending) for each in files)
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("framework", ["keras", "transformers"])
+def test_points_before_a_checkpoint_are_written_before_it(
+    framework: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    program, checkpoint, (directory, tag) = TRAININGS[framework]
+    environment |= {"TBHUB_SPOOL_DIR": str(tmp_path / "spool"), "KILL_AFTER_CHECKPOINT": "1"}
+    code = program.replace("LAST", "100")
+    command = [*RUN, "--offline", "--", sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 128 + signal.SIGKILL, done.stderr[-3000:]
+    (logged,) = (tmp_path / "spool").glob("*/files")
+    assert list(logged.rglob(f"*{checkpoint}"))
+    steps = tbhub.load(logged)[directory].scalars[tag].steps.tolist()
+    assert steps == ([0] if framework == "keras" else list(range(1, 11)))
 
 
 @pytest.mark.frameworks

@@ -6,6 +6,7 @@ import mmap
 import os
 import subprocess
 import sys
+import threading
 import time
 from io import BufferedWriter
 from pathlib import Path
@@ -17,13 +18,16 @@ from hypothesis import strategies as st
 from publisher.conftest import no_environment
 from support.live import eventually
 from support.memory_buckets import Bucket
+from support.records import frame
 from tbhub.publisher import checkpoints, plan
 from tbhub.publisher.checkpoints import checkpoint_directory, checkpoint_files
 from tbhub.publisher.files import openness_of
 from tbhub.publisher.manifest import MANIFEST
 from tbhub.publisher.plan import Look, Openness
 from tbhub.publisher.publisher import Backlog, Publisher
+from tbhub.storage.errors import Unreachable
 from tbhub.storage.source import FileSource
+from tbhub.storage.store import WRITE
 
 __all__ = ["no_environment"]
 
@@ -326,3 +330,69 @@ def test_file_that_is_deleted_while_it_is_uploaded_is_published(directory: Path)
     publishing.advance()
     assert store.read("p/last.pt") == b"first"
     assert publishing.advance() == Backlog()
+
+
+def test_points_logged_before_a_checkpoint_are_published_before_it(directory: Path) -> None:
+    """Also points that would wait for more, because a segment was sent a moment ago."""
+    store = Bucket()
+    publishing = publisher(directory, store)
+    log = directory / "events.out.tfevents.1.host"
+    log.write_bytes(frame(b"first"))
+    publishing.advance()
+    with log.open("ab") as opened:
+        opened.write(frame(b"second"))
+    publishing.advance()
+    assert store.puts.count(f"p/{log.name}.000001") == 1  # waits for more
+    write(directory / "model.pt")
+    publishing.advance()
+    assert store.puts[-2:] == [f"p/{log.name}.000001", "p/model.pt"]
+    assert store.read(f"p/{log.name}.000001") == log.read_bytes()
+
+
+def test_large_checkpoint_does_not_change_the_pace_of_points_while_it_is_uploaded(
+    directory: Path,
+) -> None:
+    uploading = threading.Event()
+
+    class Slow(Bucket):
+        """A store that takes long for large files."""
+
+        def put(self, path: str, data: bytes | FileSource) -> str:
+            if path == "p/model.pt":
+                assert uploading.wait(60)
+            return super().put(path, data)
+
+    store = Slow()
+    publishing = publisher(directory, store)
+    log = directory / "events.out.tfevents.1.host"
+    log.write_bytes(frame(b"first"))
+    write(directory / "model.pt", b"x" * (2 << 20))
+    for _ in range(3):
+        with log.open("ab") as opened:
+            opened.write(frame(b"more"))
+        publishing.advance()
+    assert len(store.puts) == 1
+    uploading.set()
+    eventually(lambda: published(store) == {f"{log.name}.000001", "model.pt"})
+
+
+def test_checkpoint_waits_for_points_that_could_not_be_published(directory: Path) -> None:
+    class Refusing(Bucket):
+        """A store that is away when the event file is sent."""
+
+        is_away = True
+
+        def put(self, path: str, data: bytes | FileSource) -> str:
+            if self.is_away and "tfevents" in path:
+                raise Unreachable(WRITE, path, "the store is away")
+            return super().put(path, data)
+
+    store = Refusing()
+    publishing = publisher(directory, store)
+    (directory / "events.out.tfevents.1.host").write_bytes(frame(b"point"))
+    write(directory / "model.pt")
+    assert publishing.advance().files == 2
+    assert published(store) == set()
+    store.is_away = False
+    assert publishing.advance() == Backlog()
+    assert store.puts == ["p/events.out.tfevents.1.host.000001", "p/model.pt"]

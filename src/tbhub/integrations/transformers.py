@@ -73,6 +73,7 @@ class TbhubCallback(TrainerCallback):  # type: ignore[misc]  # checked without t
                 stages.setdefault(stage, {})[name.removeprefix(_EVAL)] = value
         for stage, metrics in stages.items():
             self.run.log_metrics({**metrics, _STEP: state.global_step}, _STEP, stage)
+            self.run.writer(stage).flush()  # before a checkpoint of this step is saved
 
     def on_train_end(
         self,

@@ -16,6 +16,8 @@ Invariants, also for a process that is killed between any two steps:
   - What is stored of any other file is one version of it: a file that changes while it is uploaded
     is uploaded again, and until then the version before is what is stored.
   - Nothing that is published is deleted or taken back.
+  - A file is published after the records of event files that were written before it was closed: a
+    run that is resumed from a checkpoint elsewhere has every point that was flushed before it.
   - Where a checkpoint directory is partly stored, the manifest lists the files that are missing, as
     far as they were there when others were sent.
 
@@ -170,6 +172,7 @@ class Publisher:
         self._settled: dict[str, Look] = {}  # what files were when all of them was published
         self._seen: dict[str, tuple[Look, float, float]] = {}  # since when; changed since when
         self._sent_at: dict[str, float] = {}
+        self._logs_sent_for: dict[str, Look] = {}  # versions that logs have been sent ahead of
         self._uploads: Counter[str] = Counter()
         self._given_up: dict[str, float] = {}  # when a large file was changed during its upload
         self._rewritten: set[str] = set()  # files whose programs write new versions over old ones
@@ -337,22 +340,27 @@ class Publisher:
             self._look_seconds = time.monotonic() - now
             if self._listing is None and files:
                 self._list()
-            bulk = [path for path in due if self._is_bulk(path, files[path])]
-            due = [path for path in due if not self._is_bulk(path, files[path])]
-            due.sort(key=lambda path: not self._is_growing(path))
-            saved_at = [now]
+            logs, others = self._logs_first(due, files, now)
+            bulk = [path for path in others if self._is_bulk(path, files[path])]
+            due = [path for path in others if not self._is_bulk(path, files[path])]
+            saved_at = begun_at = now
             self._is_cut_short = False
 
             def work(path: str) -> None:
-                is_late = time.monotonic() - now > _PASS_SECONDS and not everything
+                nonlocal saved_at
+                is_late = time.monotonic() - begun_at > _PASS_SECONDS and not everything
                 if is_late and not self._is_growing(path):
                     self._is_cut_short = True
                 elif self._error is None and not self._stopped.is_set():
                     self._publish_one(path)
-                    if time.monotonic() - saved_at[0] > _SAVE_EVERY:
-                        saved_at[0] = time.monotonic()
+                    if time.monotonic() - saved_at > _SAVE_EVERY:
+                        saved_at = time.monotonic()
                         self._save_state()
 
+            _on_threads(logs, work)
+            begun_at = time.monotonic()
+            if self._error is None and not self._stopped.is_set():
+                self._logs_sent_for.update((path, files[path]) for path in others)
             last = {path: newest[path] for path in [*due, *bulk] if newest.get(path)}
             last |= self._links(due, files)
             if self._error is None and not self._stopped.is_set():
@@ -389,6 +397,24 @@ class Publisher:
         for path, look in files_below(self._directory, self._exclude):
             if not self._older.covers(path, look):
                 yield path, look
+
+    def _logs_first(
+        self, due: Iterable[str], files: Mapping[str, Look], now: float
+    ) -> tuple[list[str], list[str]]:
+        """Split the files that are due into event files and logs, which are sent first, and others.
+
+        If a version of another file is due for the first time, all event files and logs are due.
+        """
+        logs = {path: None for path in due if self._is_growing(path)}
+        others = [path for path in due if path not in logs]
+        if any(self._logs_sent_for.get(path) != files[path] for path in others):
+            logs |= {
+                path: None
+                for path, look in files.items()
+                if self._is_growing(path)
+                and self._is_due(path, look, now, everything=True, may_get_more=False)
+            }
+        return list(logs), others
 
     def _is_bulk(self, path: str, look: Look) -> bool:
         return look.size > BULK and not self._is_growing(path)
@@ -557,7 +583,7 @@ class Publisher:
         """What is gone from the directory needs no place in memory; what was published stays."""
         with self._lock:
             by_path = self._settled, self._seen, self._sent_at, self._uploads, self._given_up
-            for known in (*by_path, self._finished, self._refused):
+            for known in (*by_path, self._finished, self._refused, self._logs_sent_for):
                 for path in [path for path in known if path not in files]:
                     del known[path]
             self._rewritten.intersection_update(files)
@@ -736,10 +762,10 @@ class Publisher:
                 grown = self._take_name_of_attempt(path, grown)
             advance = self._append if self._grows else self._send_segment
             more = True
-            while more and not self._stopped.is_set():
+            while more and grown.end < look.size and not self._stopped.is_set():
                 grown, more = advance(path, grown, descriptor)
             self._sent_at[path] = time.monotonic()
-            if not more:
+            if not more or grown.end >= look.size:
                 self._settle(path, look)
         finally:
             os.close(descriptor)
