@@ -165,6 +165,17 @@ def test_file_is_published_once_it_is_closed(directory: Path) -> None:
     assert store.read("p/model.pt") == b"half and half"
 
 
+def test_file_that_is_replaced_before_it_is_old_enough_is_published(directory: Path) -> None:
+    store = Bucket()
+    publishing = publisher(directory, store)
+    for version in range(2):
+        (directory / "last.pt.tmp").write_bytes(b"%d" % version)
+        time.sleep(0.02)  # a file system's clock is that coarse
+        (directory / "last.pt.tmp").replace(directory / "last.pt")
+        publishing.advance()
+    assert store.read("p/last.pt") == b"1"
+
+
 def test_file_that_was_just_closed_may_be_opened_again(directory: Path) -> None:
     store = Bucket()
     file = directory / "model.pt"
@@ -374,6 +385,41 @@ def test_large_checkpoint_does_not_change_the_pace_of_points_while_it_is_uploade
     assert len(store.puts) == 1
     uploading.set()
     eventually(lambda: published(store) == {f"{log.name}.000001", "model.pt"})
+
+
+@pytest.mark.parametrize("size", [1, 2 << 20])
+def test_checkpoint_that_is_replaced_while_points_are_sent_waits_for_its_own(
+    directory: Path, size: int
+) -> None:
+    log = directory / "events.out.tfevents.1.host"
+
+    def save(version: int) -> None:
+        with log.open("ab") as opened:
+            opened.write(frame(b"%d" % version))
+        write(directory / "last.pt.tmp", b"%d" % version * size, version)
+        (directory / "last.pt.tmp").replace(directory / "last.pt")
+
+    class Slow(Bucket):
+        """A store so slow that the next checkpoint is saved while points are sent."""
+
+        def put(self, path: str, data: bytes | FileSource) -> str:
+            version = super().put(path, data)
+            if "tfevents" in path and len(self.puts) == 1:
+                save(2)
+            return version
+
+    store = Slow()
+    publishing = publisher(directory, store)
+    save(1)
+
+    def is_published() -> bool:
+        publishing.advance()
+        return "last.pt" in published(store)
+
+    eventually(is_published)
+    assert store.read("p/last.pt") == b"2" * size
+    assert store.puts[-1] == "p/last.pt"
+    assert store.read(f"p/{log.name}.000001") == log.read_bytes()
 
 
 def test_checkpoint_waits_for_points_that_could_not_be_published(directory: Path) -> None:

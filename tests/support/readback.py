@@ -22,8 +22,8 @@ def read_file(path, cut_short=False):
     The reader stops at damage without a word, so its coming to the end of the file is checked as
     well. With ``cut_short`` the last record may be incomplete, but nothing else may be wrong.
     """
+    data = Path(path).read_bytes()  # before the records: the file may grow while they are read
     records = list(RawEventFileLoader(str(path)).Load())
-    data = Path(path).read_bytes()
     rest = data[sum(16 + len(record) for record in records) :]
     if cut_short and len(rest) >= 8:
         assert len(rest) < 16 + int.from_bytes(rest[:8], "little"), f"{path} is damaged"

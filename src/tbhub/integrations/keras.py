@@ -85,11 +85,12 @@ class TFKerasTensorBoard(Callback):  # type: ignore[misc]  # Keras has no types
             stages.setdefault(stage, {})[f"epoch_{name.removeprefix(_PREFIX)}"] = value
         for stage, metrics in stages.items():
             self.run.log_metrics({**metrics, "epoch": epoch}, "epoch", stage)
-            self.run.writer(stage).flush()  # before a checkpoint of this epoch is saved
         if self.histogram_freq and epoch % self.histogram_freq == 0:
             for weight in self.model.weights:
                 tag = f"{weight.path}/histogram"
                 self.run.writer(_TRAIN).add_histogram(tag, _array(weight), epoch)
+        for stage in stages:
+            self.run.writer(stage).flush()  # before a checkpoint of this epoch is saved
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
         """Ends the run, if it was made here."""

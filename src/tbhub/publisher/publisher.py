@@ -43,7 +43,14 @@ from tbhub.events.names import is_event_file
 from tbhub.events.segments import group_segments, segment_name
 from tbhub.publisher import checkpoints, plan
 from tbhub.publisher.bulk import BULK, BulkUploads
-from tbhub.publisher.files import LINK, files_below, look_of, openness_of, read_link
+from tbhub.publisher.files import (
+    LINK,
+    files_below,
+    look_of,
+    openness_of,
+    read_link,
+    was_renamed,
+)
 from tbhub.publisher.manifest import MANIFEST, ManifestWriter
 from tbhub.publisher.older import Older
 from tbhub.publisher.plan import Due, Look, Openness, Piece
@@ -189,6 +196,7 @@ class Publisher:
         self._lock = threading.Lock()
         self._has_mended = False
         self._passing = threading.Lock()
+        self._sending_logs = threading.Lock()
         self._closing = threading.Event()
         self._stopped = threading.Event()
         self._is_done = False
@@ -357,10 +365,12 @@ class Publisher:
                         saved_at = time.monotonic()
                         self._save_state()
 
-            _on_threads(logs, work)
+            with self._sending_logs:
+                _on_threads(logs, work)
             begun_at = time.monotonic()
             if self._error is None and not self._stopped.is_set():
-                self._logs_sent_for.update((path, files[path]) for path in others)
+                with self._lock:
+                    self._logs_sent_for.update((path, files[path]) for path in others)
             last = {path: newest[path] for path in [*due, *bulk] if newest.get(path)}
             last |= self._links(due, files)
             if self._error is None and not self._stopped.is_set():
@@ -405,16 +415,35 @@ class Publisher:
 
         If a version of another file is due for the first time, all event files and logs are due.
         """
-        logs = {path: None for path in due if self._is_growing(path)}
-        others = [path for path in due if path not in logs]
+        logs = [path for path in due if self._is_growing(path)]
+        others = [path for path in due if path not in set(logs)]
         if any(self._logs_sent_for.get(path) != files[path] for path in others):
-            logs |= {
-                path: None
-                for path, look in files.items()
-                if self._is_growing(path)
-                and self._is_due(path, look, now, everything=True, may_get_more=False)
-            }
-        return list(logs), others
+            logs = self._unsent_logs(files, now)
+        return logs, others
+
+    def _unsent_logs(self, files: Mapping[str, Look], now: float) -> list[str]:
+        return [
+            path
+            for path, look in files.items()
+            if self._is_growing(path)
+            and self._is_due(path, look, now, everything=True, may_get_more=False)
+        ]
+
+    def _send_logs_ahead(self, path: str, look: Look) -> bool:
+        """Send event files and logs, if they were not for this version of a file.
+
+        The file was written since the pass looked at it. Return whether they are published now.
+        """
+        if plan.is_growing(path) or self._logs_sent_for.get(path) == look:
+            return True
+        with self._sending_logs:
+            for log in self._unsent_logs(dict(self._files()), time.monotonic()):
+                self._publish_one(log)
+        if self._error is not None or self._stopped.is_set():
+            return False
+        with self._lock:
+            self._logs_sent_for[path] = look
+        return True
 
     def _is_bulk(self, path: str, look: Look) -> bool:
         return look.size > BULK and not self._is_growing(path)
@@ -479,7 +508,7 @@ class Publisher:
         if everything:
             self._finished[path] = None
             return True
-        openness = self._openness(path, look)
+        openness = self._openness(path, look, is_new=before.inode != look.inode)
         if may_get_more and openness is Openness.CLOSED:
             openness = Openness.UNKNOWN
         found = plan.due(
@@ -496,9 +525,10 @@ class Publisher:
         self._finished[path] = look if found is Due.FINISHED else None
         return found is not Due.NO
 
-    def _openness(self, path: str, look: Look) -> Openness:
+    def _openness(self, path: str, look: Look, is_new: bool) -> Openness:
         """Return whether a program can write to a file; one that it has just closed counts as open.
 
+        One that was renamed to replace another counts as closed: it was complete before.
         A large file that is changed during its upload is not taken for closed for a while: it is
         likely to be changed during the next upload, too.
         """
@@ -509,6 +539,8 @@ class Publisher:
         found = openness_of(self._directory / path)
         age = time.time() - look.mtime_ns / 1e9
         if found is not Openness.CLOSED or age >= _CLOSED_SECONDS:
+            return found
+        if is_new and was_renamed(self._directory / path):
             return found
         if age < 0:  # by the clock of another machine
             return Openness.UNKNOWN
@@ -719,7 +751,7 @@ class Publisher:
             return
         with self._source(path) as source:
             look = look_of(source.status)
-            if not self._is_finished(path, look):
+            if not (self._is_finished(path, look) and self._send_logs_ahead(path, look)):
                 return
             self._store.put(self._place(path), source)
         self._count(look.size)
