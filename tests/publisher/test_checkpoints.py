@@ -165,17 +165,6 @@ def test_file_is_published_once_it_is_closed(directory: Path) -> None:
     assert store.read("p/model.pt") == b"half and half"
 
 
-def test_file_that_is_replaced_before_it_is_old_enough_is_published(directory: Path) -> None:
-    store = Bucket()
-    publishing = publisher(directory, store)
-    for version in range(2):
-        (directory / "last.pt.tmp").write_bytes(b"%d" % version)
-        time.sleep(0.02)  # a file system's clock is that coarse
-        (directory / "last.pt.tmp").replace(directory / "last.pt")
-        publishing.advance()
-    assert store.read("p/last.pt") == b"1"
-
-
 def test_file_that_was_just_closed_may_be_opened_again(directory: Path) -> None:
     store = Bucket()
     file = directory / "model.pt"

@@ -157,18 +157,6 @@ def openness_of(file: Path) -> Openness:
     return Openness.CLOSED
 
 
-def was_renamed(file: Path) -> bool:
-    """Return whether a file was renamed, or its mode was changed, after it was last written to.
-
-    Most file systems note the time of a rename as the time of the inode's last change.
-    """
-    try:
-        status = file.stat()
-    except OSError:
-        return False
-    return status.st_ctime_ns > status.st_mtime_ns
-
-
 def _reason(path: str, target: str, exclude: Sequence[str]) -> str:
     if any(part.startswith(_RESERVED) for part in path.split("/")):
         return f"names that begin with {_RESERVED} are reserved"

@@ -43,14 +43,7 @@ from tbhub.events.names import is_event_file
 from tbhub.events.segments import group_segments, segment_name
 from tbhub.publisher import checkpoints, plan
 from tbhub.publisher.bulk import BULK, BulkUploads
-from tbhub.publisher.files import (
-    LINK,
-    files_below,
-    look_of,
-    openness_of,
-    read_link,
-    was_renamed,
-)
+from tbhub.publisher.files import LINK, files_below, look_of, openness_of, read_link
 from tbhub.publisher.manifest import MANIFEST, ManifestWriter
 from tbhub.publisher.older import Older
 from tbhub.publisher.plan import Due, Look, Openness, Piece
@@ -508,7 +501,7 @@ class Publisher:
         if everything:
             self._finished[path] = None
             return True
-        openness = self._openness(path, look, is_new=before.inode != look.inode)
+        openness = self._openness(path, look)
         if may_get_more and openness is Openness.CLOSED:
             openness = Openness.UNKNOWN
         found = plan.due(
@@ -525,10 +518,9 @@ class Publisher:
         self._finished[path] = look if found is Due.FINISHED else None
         return found is not Due.NO
 
-    def _openness(self, path: str, look: Look, is_new: bool) -> Openness:
+    def _openness(self, path: str, look: Look) -> Openness:
         """Return whether a program can write to a file; one that it has just closed counts as open.
 
-        One that was renamed to replace another counts as closed: it was complete before.
         A large file that is changed during its upload is not taken for closed for a while: it is
         likely to be changed during the next upload, too.
         """
@@ -539,8 +531,6 @@ class Publisher:
         found = openness_of(self._directory / path)
         age = time.time() - look.mtime_ns / 1e9
         if found is not Openness.CLOSED or age >= _CLOSED_SECONDS:
-            return found
-        if is_new and was_renamed(self._directory / path):
             return found
         if age < 0:  # by the clock of another machine
             return Openness.UNKNOWN
