@@ -18,7 +18,7 @@ from tbhub.api.problems import NotFound
 from tbhub.catalog.adopted_dirs import identify, write_adopted, write_event_files
 from tbhub.database.engine import Database, open_database
 from tbhub.database.tables import hparams, logdirs, runs
-from tbhub.hub.places import name_places
+from tbhub.hub.places import name_places, name_root
 from tbhub.series.run_files import LocalFiles
 
 
@@ -129,6 +129,44 @@ async def test_a_directory_that_a_shown_run_has_copied_is_shown_once(
 
 
 @running
+async def test_known_run_at_the_root_of_a_place_has_its_own_name(
+    database: Database, tmp_path: Path
+) -> None:
+    catalog = Catalog(database)
+    run41, run42 = (log(tmp_path / "exp4" / name, 1) for name in ("run41", "run42"))
+    catalog.run(run41, "exp4", name="best")
+    log(run41 / "train", 1)
+    log(run42 / "train", 1)
+    (tmp_path / "latest").symlink_to(run41)
+    async with Conducted(database, tmp_path) as hub:
+        for where in ({"uris": [str(run41)]}, {"runs": str(tmp_path / "latest")}):
+            known = await hub.create(ADMIN, **where)
+            await hub.shows(known.id, ["best", "best/train"])
+        unknown = await hub.create(ADMIN, uris=[str(run42)])
+        await hub.shows(unknown.id, [".", "train"])
+        log(run41 / "test", 1)
+        await hub.shows(known.id, ["best", "best/test", "best/train"])
+
+
+def test_root_of_a_place_is_named_by_a_run_that_its_owner_may_see(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    catalog = Catalog(sqlite)
+    run = str(log(tmp_path / "run1", 1))
+    catalog.workspace("other")
+    catalog.run(tmp_path / "run1", workspace="other", name="secret")
+    own = frozenset({catalog.workspaces["default"]})
+    with sqlite.begin() as connection:
+        assert name_root(connection, run, None) == name_root(connection, f"{run}/", None)
+        assert name_root(connection, run, None) == "secret"
+        assert name_root(connection, run, own) == ""
+        assert name_root(connection, str(tmp_path), None) == ""
+    catalog.run(tmp_path / "run1", name="mine")
+    with sqlite.begin() as connection:
+        assert name_root(connection, run, own) == "mine"
+
+
+@running
 async def test_the_catalog_adds_hparams_and_columns(sqlite: Database, tmp_path: Path) -> None:
     catalog = Catalog(sqlite)
     for name in ("a", "b/train"):
@@ -217,7 +255,7 @@ async def test_archived_and_removed_runs_are_left_out_of_a_place(
         await hub.conductor.add_runs(ADMIN, board.id, BoardRuns(uris=[str(tmp_path / "logs")]))
         await hub.shows(board.id, ["a", "b"])
         named = await hub.create(ADMIN, uris=[str(tmp_path / "logs" / "old")])
-        assert (named.state, await hub.names(named.id)) == (State.RUNNING, ["."])
+        assert (named.state, await hub.names(named.id)) == (State.RUNNING, ["old"])
         # A run that is on the board already is not there twice.
         both = await hub.create(ADMIN, trials=[numbers["a"]], uris=[str(tmp_path / "logs")])
         await hub.shows(both.id, ["a", "logs/b", "logs/c"])

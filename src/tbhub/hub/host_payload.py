@@ -4,8 +4,9 @@ And runs of which only the points are wanted.
 A run has the name it has everywhere. One that lies inside another run of the board is named below
 it, by which TensorBoard finds the metrics of its hyperparameters. Where runs of two workspaces have
 one name, the one with the lower number keeps it, so that no name changes when others come. Places
-are named by `places.name_places`. Where a storage connection is for a place, its credentials go
-along: what is made here is for hosts, and for nobody else.
+are named by `places.name_places`; a place that is the only source and a run itself is named by
+`places.name_root`. Where a storage connection is for a place, its credentials go along: what is
+made here is for hosts, and for nobody else.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sqlalchemy import Connection, select
 from tbhub.database.rows import among, chunks
 from tbhub.database.tables import board_runs, boards, experiments, hparams, runs, workspaces
 from tbhub.hub.board_store import visible_to
-from tbhub.hub.places import known_runs, name_places
+from tbhub.hub.places import known_runs, name_places, name_root
 from tbhub.hub.run_facts import run_columns, sendable, template_values
 from tbhub.storage.environment import settings_from
 from tbhub.storage.errors import StoreError
@@ -65,6 +66,7 @@ def payload(
     shown = {source["columns"]["id"] for source in sources}
     asked = board.asked["asked"]
     for uri, name in zip(board.sources, name_places(board.sources, taken), strict=True):
+        name = name or name_root(connection, uri, seen)
         source: dict[str, Any] = {"path": uri, "name": name, "place": True}
         known = known_runs(
             connection,

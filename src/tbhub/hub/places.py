@@ -220,6 +220,21 @@ def name_places(uris: Sequence[str], taken: Collection[str]) -> list[str]:
     ]
 
 
+def name_root(connection: Connection, uri: str, visible: Visible) -> str:
+    """Return the name of the known run that is a place itself, or an empty text.
+
+    Runs below are named below it: by that TensorBoard finds the metrics of its hyperparameters.
+    """
+    at = _at(runs.c.location, known_spellings(connection, uri))
+    chosen = select(runs.c.name, runs.c.workspace_id).where(at).order_by(runs.c.id)
+    known = (
+        name
+        for name, workspace in connection.execute(chosen)
+        if visible is None or workspace in visible
+    )
+    return next(known, "")
+
+
 def _endings(uri: str) -> list[str]:
     """Return what a place ends with: its last directory, its last two, and so on."""
     parts = [part for part in uri.split("/") if part] or [uri]
@@ -239,9 +254,13 @@ def _put(
             return
 
 
+def _at(column: Any, spellings: Sequence[str]) -> Any:
+    return column.in_([*spellings, *(f"{place}/" for place in spellings)])
+
+
 def _within(column: Any, spellings: Sequence[str]) -> Any:
-    at = column.in_([*spellings, *(f"{place}/" for place in spellings)])
-    return or_(at, *(location_below(column, place) for place in spellings))
+    below = (location_below(column, place) for place in spellings)
+    return or_(_at(column, spellings), *below)
 
 
 def _rows(connection: Connection, spellings: Sequence[str]) -> Iterable[Any]:
