@@ -23,6 +23,7 @@ from tbhub.cli.board_config import read_board_config
         ("options.samples=100", {"samples": 100}),
         ("name_template={run}", {"template": "{run}"}),
         ("trials=[3, 4]", {"trials": [3, 4]}),
+        ("added=exp:a where lr<.1, limit 2", {"added": ["exp:a where lr<.1, limit 2"]}),
         ('options={"group_by": "lr"}', {"group_by": "lr"}),
         ("workspace=null", {}),
     ],
@@ -47,6 +48,12 @@ def test_files_of_each_kind(tmp_path: Path, name: str, text: str) -> None:
     assert found.ignored == ("resources.slots",)
 
 
+def test_empty_list_is_known(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"name": "x", "added": []}')
+    found = read_board_config([], str(tmp_path / "a.json"))
+    assert (found.values, found.ignored) == ({"name": "x", "added": []}, ())
+
+
 def test_pairs_override_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"name": "file", "samples": 5, "debug": true}')
     found = read_board_config(["name=pair", "debug=false"], str(tmp_path / "a.json"))
@@ -63,6 +70,7 @@ def test_pairs_override_the_file(tmp_path: Path) -> None:
         ("follow=maybe", "follow: expected true or false, got 'maybe'"),
         ("samples=1.5", "samples: expected a whole number"),
         ("trials=[1, true]", "trials: expected whole numbers"),
+        ("added=[[1]]", "added: expected selectors"),
         ("name=[1]", "name: expected text"),
     ],
 )

@@ -82,6 +82,16 @@ def board(up: Up, which: str) -> dict[str, object]:
     return found
 
 
+def names_of_runs(up: Up, which: str) -> list[str]:
+    """Return the runs of a board, as its page names them."""
+    path = urlsplit(str(board(up, which)["url"])).path
+    token = json.loads((up.directory / "home" / "connection.json").read_text())["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    found = httpx2.get(f"{up.url}{path}data/runs", headers=headers)
+    assert found.status_code == 200, (path, found.text)
+    return sorted(found.json())
+
+
 def shown_runs(up: Up, which: str) -> int:
     number = board(up, which)["runs"]
     assert isinstance(number, int)
@@ -730,6 +740,25 @@ def test_start_takes_options_from_a_configuration(up: Up) -> None:
     assert json.loads(up.done("config", "again")) == {**found, "name": "again"}
     assert "hint: write 90" in up.failed(2, "start", "all", "--config", "idle_timeout=soon")
     assert "No such file" in up.failed(2, "start", "all", "--config-file", "/nonexistent.yaml")
+
+
+def test_configuration_of_a_board_makes_one_that_shows_the_same(up: Up) -> None:
+    id_ = start(up, "exp:a", "--name", "mine")
+    again = up.directory / "again.json"
+
+    def starts_again(name: str) -> None:
+        config = up.done("config", id_)
+        again.write_text(config)
+        done = up.run("start", "-d", "--wait", "--config-file", again, "--name", name)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(up.done("config", name)) == {**json.loads(config), "name": name}
+        assert names_of_runs(up, done.stdout.strip()) == names_of_runs(up, id_)
+
+    starts_again("plain")
+    up.done("add", id_, "exp:b where lr<.0005 limit 1")
+    up.done("add", id_, "./runs/c limit 1")
+    assert names_of_runs(up, id_) == ["a/1", "a/2", "a/3", "b/2", "c/1"]
+    starts_again("grown")
 
 
 def test_found_by_another_process(up: Up) -> None:

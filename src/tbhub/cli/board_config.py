@@ -166,6 +166,7 @@ _NUMBER = _Kind(_number, "a whole number", "digits")
 _TIME = _Kind(_time, "a time", "90, 15m, 2h or 3d; 0 is no limit")
 _NUMBERS = _Kind(_list_of(_number), "whole numbers", "a list like [3, 4]")
 _TEXTS = _Kind(_list_of(_text), "texts", 'a list like ["/data/a", "s3://bucket/b"]')
+_SELECTORS = _Kind(_list_of(_text), "selectors", 'a list like ["exp:mnist where lr<.1"]')
 # Determined's names, those of the options of `tbhub start`, and those `tbhub config` prints.
 _KEYS: dict[str, tuple[str, _Kind]] = {
     "description": ("name", _TEXT),
@@ -187,4 +188,5 @@ _KEYS: dict[str, tuple[str, _Kind]] = {
     "experiments": ("experiments", _NUMBERS),
     "trials": ("trials", _NUMBERS),
     "uris": ("uris", _TEXTS),
+    "added": ("added", _SELECTORS),
 }

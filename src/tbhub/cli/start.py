@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tbhub.client.hub import Hub
 
 _JUST_BEFORE = timedelta(seconds=1)
-_WHAT = ("runs", "trials", "experiments", "uris")  # the fields that say what to show
+_WHAT = ("runs", "trials", "experiments", "uris", "added")  # the fields that say what to show
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25
 
 
@@ -328,6 +328,8 @@ def _read_config(pairs: list[str], file: str | None) -> dict[str, Any]:
     values = dict(found.values)
     if "runs" in values:
         values["runs"] = absolute_paths(values["runs"])
+    if "added" in values:
+        values["added"] = [absolute_paths(each) for each in values["added"]]
     if "uris" in values:
         values["uris"] = [uri if is_uri(uri) else absolute(uri) for uri in values["uris"]]
     return values
