@@ -175,6 +175,55 @@ async def test_a_name_that_grows_is_new_on_boards_that_are_up(
 
 
 @running
+async def test_a_board_is_not_reused_for_a_name_that_several_runs_have_now(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    places = [log(tmp_path / parts, 1) for parts in ("exp1/run1", "exp1/run2", "exp2/run1")]
+    first, other, second = [FoundRun(str(place), str(place), place.parent.name) for place in places]
+    Catalog(sqlite)
+    with sqlite.begin() as connection:
+        add_found(connection, 1, None, [first, other], time.time())
+    async with Conducted(sqlite, tmp_path) as hub:
+        one = await hub.create(ADMIN, runs="run1")
+        both = await hub.create(ADMIN, runs="run1 run2", follow=True)
+        assert (await hub.create(ADMIN, runs="run1", reuse=True)).id == one.id
+        with sqlite.begin() as connection:
+            (b,) = add_found(connection, 1, None, [second], time.time()).values()
+        for reuse in (False, True):
+            with pytest.raises(Ambiguous, match=r"exp1/run1 \(#1\), exp2/run1 \(#3\)"):
+                await hub.create(ADMIN, runs="run1", reuse=reuse)
+        hub.conductor.runs_changed([b])
+        await hub.shows(one.id, ["exp1/run1"])
+        await hub.shows(both.id, ["exp1/run1", "run2"])
+        assert (await hub.conductor.get(ADMIN, one.id)).sources == ["exp1/run1"]
+        assert (await hub.conductor.get(ADMIN, both.id)).sources == ["exp1/run1, run2"]
+        assert (await hub.conductor.config(ADMIN, one.id))["runs"] == "exp1/run1"
+        assert (await hub.create(ADMIN, runs="exp1/run1", reuse=True)).id == one.id
+        removed = await hub.conductor.remove_runs(ADMIN, both.id, BoardRuns(runs="exp1/run1"))
+        assert removed.sources == ["run2"]
+
+
+@running
+async def test_a_stopped_board_is_started_with_names_that_have_grown(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    places = [log(tmp_path / parts, 1) for parts in ("exp1/run1", "exp2/run1")]
+    first, second = [FoundRun(str(place), str(place), place.parent.name) for place in places]
+    Catalog(sqlite)
+    with sqlite.begin() as connection:
+        add_found(connection, 1, None, [first], time.time())
+    async with Conducted(sqlite, tmp_path) as hub:
+        board = await hub.create(ADMIN, runs="run1", follow=True)
+        await hub.conductor.stop(ADMIN, board.id)
+        with sqlite.begin() as connection:
+            add_found(connection, 1, None, [second], time.time())
+        started = await hub.conductor.restart(ADMIN, board.id)
+        assert started.sources == ["exp1/run1"]
+        await hub.until(board.id, State.RUNNING)
+        await hub.shows(board.id, ["exp1/run1"])
+
+
+@running
 async def test_templates_know_every_column_and_have_defaults(
     sqlite: Database, tmp_path: Path
 ) -> None:

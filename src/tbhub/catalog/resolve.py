@@ -126,6 +126,13 @@ def resolve(
     )
 
 
+def find_runs(
+    connection: Connection, names: Collection[RunName], visible: frozenset[int] | None
+) -> dict[RunName, list[Match]]:
+    """Return all runs that each name may mean, of those that the caller may see."""
+    return _Lookup(connection, visible, empty_places=True, parts=False).runs_of(names)
+
+
 @dataclass(frozen=True)
 class Scope:
     """What the terms of a selection name, before its filter; see `Resolved`.
@@ -194,9 +201,14 @@ class _Lookup:
 
     def called(self, name: str) -> list[Match]:
         """Return the runs that a name means."""
+        return self.runs_of([RunName(name)])[RunName(name)]
+
+    def runs_of(self, names: Collection[RunName]) -> dict[RunName, list[Match]]:
+        """Return the runs that each name means."""
         self._workspaces()
-        asked = Asked(name)
-        return self._lookup.find([asked])[asked]
+        asked = {name: Asked(name.name, name.workspace) for name in names}
+        found = self._lookup.find(asked.values())
+        return {name: found[each] for name, each in asked.items()}
 
     def scope(self, terms: Collection[Term], archived: bool) -> Scope:
         _bound(terms)

@@ -157,6 +157,23 @@ def asked_of(connection: Connection, board_id: str) -> Asked:
     return Asked.from_json(row.selector, row.asked["asked"])
 
 
+def options_of(connection: Connection, board_id: str) -> BoardOptions:
+    """Return how a board shows its runs."""
+    options = connection.scalar(select(boards.c.options).where(boards.c.id == board_id))
+    return BoardOptions.model_validate(options)
+
+
+def set_asked(connection: Connection, board_id: str, asked: Asked, key: str) -> None:
+    """Name what a board shows in other words; `key` is that of the words, see `Asked.key`."""
+    kept = connection.scalar(select(boards.c.asked).where(boards.c.id == board_id))
+    values = {
+        "selector": asked.selector,
+        "asked": {**(kept or {}), "asked": asked.to_json()},
+        "sources_key": key,
+    }
+    connection.execute(update(boards).where(boards.c.id == board_id), values)
+
+
 def unchanged(connection: Connection, ids: Sequence[str]) -> set[str]:
     """Return which boards were asked for nothing more and nothing less since they were made."""
     found = set()

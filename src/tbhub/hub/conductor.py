@@ -141,14 +141,15 @@ class Conductor:
             lambda connection: store.asked_of(connection, found.id)
         )
         runs, added = asked.selectors()
+        now = asked.current()
         named = [_TRIAL.fullmatch(source) for source in found.sources]
         return {
             "name": found.name,
             "key": found.key,
             "runs": runs,
             "added": list(added),
-            "experiments": found.experiments,
-            "trials": sorted({*found.trials, *(int(each[1]) for each in named if each)}),
+            "experiments": list(now.experiments),
+            "trials": sorted({*now.trials, *(int(each[1]) for each in named if each)}),
             "uris": found.uris,
             "follow": found.follow,
             "workspace": found.workspace,
@@ -376,6 +377,10 @@ class Conductor:
             missing = (await self._missing(caller, [there])).get(there.id)
             if missing is not None:
                 raise Forbidden(missing)
+            if new.key is None:  # a name may mean several runs by now
+                await self._keeper.read(
+                    lambda connection: self._look_up(connection, caller, new, asked)
+                )
             if new.reuse:
                 await self._followed.refresh(there)
             await self._start(there)
@@ -600,8 +605,10 @@ class Conductor:
         return await self._answer(caller, entry)
 
     async def _start(self, entry: Entry) -> None:
-        if (entry.follow or entry.has_places) and not entry.is_live:
-            await self._followed.refresh(entry, whole=entry.follow)
+        if not entry.is_live:
+            await self._followed.rename_sources(entry)
+            if entry.follow or entry.has_places:
+                await self._followed.refresh(entry, whole=entry.follow)
         await self._keeper.apply(entry, lives.Start(), self._place_for(entry))
 
     def _place_for(self, entry: Entry) -> Any:
@@ -627,6 +634,7 @@ class Conductor:
     async def restart(self, caller: Caller, board: str) -> Board:
         """Stops a board and starts it again."""
         entry = await self._to_change(caller, board)
+        await self._followed.rename_sources(entry)
         await self._keeper.restart(entry, self._place_for(entry))
         return await self._answer(caller, entry)
 

@@ -18,6 +18,7 @@ from tbhub.api.problems import Problem
 from tbhub.boards.life import READY, Say
 from tbhub.hub import board_store as store
 from tbhub.hub import sources
+from tbhub.hub.grown_names import with_grown_names
 from tbhub.hub.keeper import Keeper
 from tbhub.hub.registry import Entry, live
 from tbhub.hub.sources import Asked, Shown
@@ -72,6 +73,28 @@ class Followed:
             self._keeper.publish(entry)
             self._keeper.poke(entry)
 
+    async def rename_sources(self, entry: Entry) -> None:
+        """Name the sources of a board by the names that its runs have now."""
+        await self._keeper.surely(self._rename_sources(entry))
+
+    async def _rename_sources(self, entry: Entry) -> None:
+        def look_up(connection: Connection) -> tuple[Asked, Asked, str]:
+            asked, shown = store.asked_of(connection, entry.id), store.run_ids(connection, entry.id)
+            visible = store.visible_to(connection, entry.owner_id)
+            grown = with_grown_names(connection, asked, shown, visible)
+            options = store.options_of(connection, entry.id)
+            return asked, grown, grown.key(options, entry.follow)
+
+        async with entry.lock:
+            if entry.deleted:
+                return
+            asked, grown, key = await self._keeper.read(look_up)
+            if grown != asked:
+                await self._keeper.write(
+                    lambda connection: store.set_asked(connection, entry.id, grown, key)
+                )
+                entry.sources_key = key
+
     async def _refresh(self, entry: Entry, whole: bool) -> bool:
         async with entry.lock:
             if entry.deleted:
@@ -106,21 +129,27 @@ class Followed:
 
     async def _look_at_all(self) -> None:
         up = live(self._keeper.registry)
-        for entry in up:
-            if entry.follow or entry.has_places:
-                await self.refresh(entry, whole=entry.follow)
-                if entry.has_places:  # what the catalog knows below them may be another
-                    await self._keeper.check_payload(entry)
         # Runs that were deleted have left the boards they were in, and names of runs have grown.
         # What an earlier hub has sent to the host of a board is not known: it is sent again.
         placed = [entry for entry in up if entry.life.state in (State.STARTING, *READY)]
         ids = [entry.id for entry in placed]
         found = await self._keeper.read(lambda connection: store.name_lengths(connection, ids))
-        for entry in placed:
-            if found.get(entry.id, (0, 0)) != (entry.seen_runs, entry.seen_names):
-                entry.stale = True
-                self._keeper.publish(entry)
-                self._keeper.poke(entry)
+        changed = [
+            entry
+            for entry in placed
+            if found.get(entry.id, (0, 0)) != (entry.seen_runs, entry.seen_names)
+        ]
+        for entry in changed:
+            await self.rename_sources(entry)
+            entry.stale = True
+        for entry in up:
+            if entry.follow or entry.has_places:
+                await self.refresh(entry, whole=entry.follow)
+                if entry.has_places:  # what the catalog knows below them may be another
+                    await self._keeper.check_payload(entry)
+        for entry in changed:
+            self._keeper.publish(entry)
+            self._keeper.poke(entry)
 
 
 def _look_up(connection: Connection, entry: Entry, whole: bool) -> tuple[Asked, Shown, Shown]:
