@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -114,6 +115,34 @@ def test_only_what_is_published_as_it_is_now_is_deleted(tmp_path: Path) -> None:
     assert (tmp_path / "place/sub/b.pt").read_bytes() == b"second"
     assert (tmp_path / "place/DONE").exists()
     left_out.unlink()
+    assert remove_published(spool)
+
+
+def test_a_file_that_another_process_has_open_is_not_deleted(tmp_path: Path) -> None:
+    """The process may be none of the run's: it does not hold the spool."""
+    spool = make_spool(str(tmp_path / "place"))
+    (spool.directory / "a.bin").write_bytes(b"first")
+    other = elsewhere(spool, "opened = (spool.directory / 'a.bin').open('a')")
+    assert publish_now(spool) == Backlog()
+    assert spool.open_files() == ["a.bin"]
+    assert not remove_published(spool)
+    assert (spool.directory / "a.bin").read_bytes() == b"first"
+    other.kill()
+    other.communicate(timeout=PATIENCE)
+    assert spool.open_files() == []
+    assert remove_published(spool)
+
+
+def test_a_change_that_keeps_size_and_modification_time_is_published(tmp_path: Path) -> None:
+    """So `cp -p` and `tar` change a file over which they write."""
+    spool = make_spool(str(tmp_path / "place"))
+    file = spool.directory / "best.pt"
+    for content in (b"first", b"later"):
+        file.write_bytes(content)
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+        assert not remove_published(spool)
+        assert publish_now(spool) == Backlog()
+        assert (tmp_path / "place/best.pt").read_bytes() == content
     assert remove_published(spool)
 
 

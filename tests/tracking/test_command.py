@@ -286,6 +286,33 @@ with SummaryWriter() as writer:
     assert pairs(tbhub.load(known(hub)["location"])["."].scalars["loss"]) == [(1, 0.5)]
 
 
+def test_a_file_that_a_program_outside_the_run_writes_is_kept_until_it_is_closed(
+    hub: HubProcess, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    code = """
+import os, sys, time
+print(os.environ["TBHUB_LOGDIR"], flush=True)
+while not os.path.exists(sys.argv[1]): time.sleep(0.02)
+"""
+    process = start("run", *python(code, go))
+    assert process.stdout is not None
+    logdir = Path(process.stdout.readline().strip())
+    with (logdir / "samples.bin").open("wb") as file:
+        file.write(b"first ")
+        file.flush()
+        go.touch()
+        _, err = process.communicate(timeout=90)
+        assert process.returncode == 0
+        assert "samples.bin still open in another process; `tbhub sync` publishes the rest" in err
+        assert str(logdir) in err
+        eventually(lambda: "in use" in (listed := run("sync")).stdout and listed.returncode == 0)
+        file.write(b"second")
+    assert run("sync").returncode == 0
+    assert all_spools() == []
+    assert Path(known(hub)["location"], "samples.bin").read_bytes() == b"first second"
+
+
 def test_what_nohup_ignores_stays_ignored(hub: HubProcess) -> None:
     code = """
 import os, signal

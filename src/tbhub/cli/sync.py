@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,7 +71,12 @@ class _Result:
     def is_in_use(self) -> bool:
         """Whether all is published, and a process of the run may log more."""
         is_there = not self.is_discarded and not self.is_waiting and self.spool.path.exists()
-        return is_there and self.spool.is_held()
+        return is_there and (self.spool.is_held() or bool(self.open_files))
+
+    @cached_property
+    def open_files(self) -> list[str]:
+        """Files of the spool that are open in a process that may be none of the run's."""
+        return self.spool.open_files()
 
     @property
     def is_done(self) -> bool:
@@ -354,9 +360,7 @@ def _print(results: list[_Result], only_list: bool) -> None:
             _print_refused(console, result)
         if result.is_in_use:
             console.print(f"in use     {plain(spool.uri)}", style="green", markup=False)
-            console.print(
-                "  a process of the run still logs; it is published as it comes", markup=False
-            )
+            console.print(f"  {_why_in_use(result)}", markup=False)
         elif result.is_done and not only_list and not result.kept:
             console.print(f"published  {plain(spool.uri)}", style="green", markup=False)
         for note in result.notes:
@@ -365,6 +369,15 @@ def _print(results: list[_Result], only_list: bool) -> None:
             _print_kept(console, result, is_published=result.is_done)
     if all(result.is_done for result in results):
         console.print("nothing is waiting to be published")
+
+
+def _why_in_use(result: _Result) -> str:
+    if result.spool.is_held():
+        return "a process of the run still logs; it is published as it comes"
+    return (
+        f"{plain(result.open_files[0])} is open in another process; "
+        "run `tbhub sync` again when it is closed"
+    )
 
 
 def _print_waiting(console: Console, result: _Result) -> None:

@@ -161,6 +161,9 @@ class Watched:
                 self.spool.log(f"{files} with {size:,} bytes kept: not to be published")
                 return
             time.sleep(_AGAIN)
+        if opened := self.spool.open_files():
+            files = "1 file is" if len(opened) == 1 else f"{len(opened):,} files are"
+            self.spool.log(f"{files} open in another process: {opened[0]}; kept for `tbhub sync`")
 
     def _say(self, left: Backlog) -> None:
         self.spool.log(

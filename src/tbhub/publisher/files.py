@@ -117,7 +117,7 @@ def read_link(directory: Path, path: str) -> Link | None:
         return None
     status = os.lstat(link)
     text = os.fsencode(os.path.relpath(os.path.realpath(link), os.path.dirname(link)))
-    return Link(text, Look(len(text), status.st_mtime_ns, status.st_ino))
+    return Link(text, Look(len(text), *look_of(status)[1:]))
 
 
 def _link_to_directory(directory: Path, path: str, target: os.stat_result) -> Link | None:
@@ -132,7 +132,7 @@ def _link_to_directory(directory: Path, path: str, target: os.stat_result) -> Li
 
 def look_of(status: os.stat_result) -> Look:
     """What the system tells of a file."""
-    return Look(status.st_size, status.st_mtime_ns, status.st_ino)
+    return Look(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
 def openness_of(file: Path) -> Openness:

@@ -90,7 +90,7 @@ class Older:
     def covers(self, path: str, look: Look) -> bool:
         """Return whether a file, as it is now, is not the run's."""
         before = self.files.get(path)
-        return before is not None and (is_event_file(path) or before == look)
+        return before is not None and (is_event_file(path) or before.has_same_content(look))
 
 
 def find_older(directory: Path) -> Older:

@@ -53,11 +53,21 @@ _STAMPED = re.compile(r"((?:.*/)?[^/]*tfevents\.)(\d{9,11})(\.[^/]*)", re.DOTALL
 
 
 class Look(NamedTuple):
-    """What a file was when it was looked at."""
+    """What a file was when it was looked at.
+
+    Attributes:
+        ctime_ns: When it was last changed in any way: a program may write to a file and set its
+            modification time back, as `cp -p` and `tar` do.
+    """
 
     size: int
     mtime_ns: int
     inode: int
+    ctime_ns: int = 0
+
+    def has_same_content(self, other: Look) -> bool:
+        """Return whether nothing but the last change in any way is another."""
+        return self[:3] == other[:3]
 
 
 class Piece(NamedTuple):

@@ -38,9 +38,17 @@ from tbhub.errors import TbhubError
 from tbhub.events.names import is_event_file
 from tbhub.publisher.adopted import catch_up
 from tbhub.publisher.exclusion import checked_patterns, patterns_of_environment
-from tbhub.publisher.files import IGNORED, Found, all_files, files_below, look_of, read_link
+from tbhub.publisher.files import (
+    IGNORED,
+    Found,
+    all_files,
+    files_below,
+    look_of,
+    openness_of,
+    read_link,
+)
 from tbhub.publisher.older import Older, read_older, write_older
-from tbhub.publisher.plan import Look, is_growing
+from tbhub.publisher.plan import Look, Openness, is_growing
 from tbhub.publisher.publisher import Backlog, Progress, Publisher, told
 from tbhub.publisher.records import boundary_before, is_torn_record
 from tbhub.publisher.state import Grown, State
@@ -245,6 +253,19 @@ class Spool:
             os.close(lock)
         return False
 
+    def open_files(self) -> list[str]:
+        """Return files that are ours to remove and that another process can still write to.
+
+        It may be one that does not hold the spool, for example a daemon that was told the path.
+        """
+        if not self.is_own:
+            return []
+        top = os.path.realpath(self.directory)
+        paths = [os.path.join(top, path) for path, _, _ in all_files(self.directory, self.exclude)]
+        found = [path for path in paths if openness_of(Path(path)) is Openness.OPEN]
+        ours = _opened_by_us() if found else set()
+        return [os.path.relpath(path, top) for path in found if path not in ours]
+
     def log(self, text: str) -> None:
         """Writes a line to its log."""
         with suppress(OSError), (self.path / _LOG).open("a", encoding="utf-8") as file:
@@ -308,6 +329,15 @@ class Spool:
             if is_event_file(path) and (tail := _damaged(self.directory, state, path, look)):
                 found.append(Found(path, look, f"the last {tail:,} bytes are no events"))
         return sorted(found, key=lambda each: (-each.look.size, each.path))
+
+
+def _opened_by_us() -> set[str]:
+    """Return the files that this process has open."""
+    opened = set()
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # closed since
+            opened.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return opened
 
 
 def _unpublished(directory: Path, state: State, path: str, look: Look) -> int | None:
@@ -530,7 +560,7 @@ def remove_published(spool: Spool) -> bool:
     """Delete the files of a spool directory if all are published, and then the directory.
 
     Files that are left out stay, and with them the directory; so does one to which a process may
-    still write. A directory of the user's own is not touched.
+    still write, also if it is no process of the run. A directory of the user's own is not touched.
 
     Returns:
         Whether the spool directory was deleted.
@@ -539,6 +569,8 @@ def remove_published(spool: Spool) -> bool:
         with spool.taken():
             left = spool.backlog()
             if spool.is_held() or spool.owed.exists() or left.files or left.refused:
+                return False
+            if spool.open_files():
                 return False
             if spool.is_own and not _delete_published(spool):
                 return False

@@ -781,6 +781,12 @@ class Lifeline:
                 f"{files} ({size}) not published: {largest.path} ({largest.left_out})"
                 + (" and more" if len(left_out) > 1 else "")
             )
+        if not self._spool.is_held() and (opened := self._spool.open_files()):
+            more = f" and {len(opened) - 1:,} more" if len(opened) > 1 else ""
+            said.append(
+                f"{opened[0]}{more} still open in another process; `tbhub sync` publishes the rest "
+                "when it is closed"
+            )
         if not said or not self._spool.is_own:
             return "; ".join(said)
         said.append(
