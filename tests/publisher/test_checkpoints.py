@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -31,6 +32,7 @@ from tbhub.storage.store import WRITE
 
 __all__ = ["no_environment"]
 
+PATIENCE = 60.0
 HOUR = 3600.0  # so that no file is left alone for long enough
 BEFORE = time.time_ns() - 60 * 10**9
 
@@ -330,6 +332,69 @@ def test_file_that_is_deleted_while_it_is_uploaded_is_published(directory: Path)
     publishing.advance()
     assert store.read("p/last.pt") == b"first"
     assert publishing.advance() == Backlog()
+
+
+@pytest.mark.parametrize("size", [1, 2 << 20])
+def test_checkpoints_that_are_deleted_before_all_of_them_is_sent_are_published(
+    directory: Path, size: int
+) -> None:
+    """Their program keeps the last two, and saves another one during each upload."""
+    names = {"model.pt", "optimizer.pt", "state.json"}
+    saving = threading.Lock()
+    saved = 0
+
+    def save() -> None:
+        nonlocal saved
+        with saving:
+            saved += 1
+            for seconds, name in enumerate(sorted(names)):
+                data = b"%d" % (saved % 10) * size
+                write(directory / f"checkpoint-{saved}" / name, data, 10 * saved + seconds)
+            shutil.rmtree(directory / f"checkpoint-{saved - 2}", ignore_errors=True)
+
+    class Slow(Bucket):
+        def put(self, path: str, data: bytes | FileSource) -> str:
+            if "checkpoint" in path:
+                save()
+            return super().put(path, data)
+
+    store = Slow()
+    publishing = publisher(directory, store)
+    save()
+    save()
+
+    def complete() -> list[str]:
+        found = checkpoint_files(published(store))
+        return [each for each, stored in found.items() if stored == names]
+
+    def is_published() -> bool:
+        publishing.advance()
+        return bool(complete())
+
+    eventually(is_published)
+    number = complete()[0].removeprefix("checkpoint-")
+    for name in names:
+        assert store.read(f"p/checkpoint-{number}/{name}") == number[-1].encode() * size
+    publishing.stop(PATIENCE)
+
+
+def test_checkpoint_that_is_changed_while_it_is_held_is_published_as_it_is_then(
+    directory: Path,
+) -> None:
+    class Slow(Bucket):
+        def put(self, path: str, data: bytes | FileSource) -> str:
+            if path.endswith("a") and data.size == 1:  # type: ignore[union-attr]
+                write(directory / "checkpoint-1/a", b"more", 3)
+            return super().put(path, data)
+
+    store = Slow()
+    publishing = publisher(directory, store)
+    for seconds, name in enumerate("abc"):
+        write(directory / "checkpoint-1" / name, seconds=seconds)
+    write(directory / "checkpoint-2/a", b"other", seconds=5)
+    eventually(lambda: not publishing.publish().files)
+    assert store.read("p/checkpoint-1/a") == b"more"
+    assert published(store) == {f"checkpoint-1/{name}" for name in "abc"} | {"checkpoint-2/a"}
 
 
 def test_points_logged_before_a_checkpoint_are_published_before_it(directory: Path) -> None:

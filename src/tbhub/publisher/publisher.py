@@ -43,7 +43,9 @@ from tbhub.events.names import is_event_file
 from tbhub.events.segments import group_segments, segment_name
 from tbhub.publisher import checkpoints, plan
 from tbhub.publisher.bulk import BULK, BulkUploads
+from tbhub.publisher.checkpoints import Checkpoints
 from tbhub.publisher.files import LINK, files_below, look_of, openness_of, read_link
+from tbhub.publisher.holding import Holding
 from tbhub.publisher.manifest import MANIFEST, ManifestWriter
 from tbhub.publisher.older import Older
 from tbhub.publisher.plan import Due, Look, Openness, Piece
@@ -177,6 +179,7 @@ class Publisher:
         self._given_up: dict[str, float] = {}  # when a large file was changed during its upload
         self._rewritten: set[str] = set()  # files whose programs write new versions over old ones
         self._finished: dict[str, Look | None] = {}  # what files were that seemed complete
+        self._holding = Holding()
         self._is_fresh = False  # a file was closed a moment ago: the next pass comes soon
         self._look_seconds = 0.0  # of the last pass; to send what was found is not counted
         self._refused: dict[str, tuple[Look, str]] = {}
@@ -276,6 +279,7 @@ class Publisher:
         self._closing.set()
         self._wake.set()
         self._bulk.wait(timeout)
+        self._holding.release()
 
     # ------------------------------------------------------------------ passes
 
@@ -332,12 +336,13 @@ class Publisher:
             self._error = None
             self._is_fresh = False
             now = time.monotonic()
-            files = dict(self._files())
+            files = self._with_held(dict(self._files()))
             self._logged = sum(look.size for look in files.values())
             found = checkpoints.checkpoint_files(files)
             newest = checkpoints.newest_files(found, files)
             growing = checkpoints.unfinished(found, files)
             due = self._due(files, newest, growing, now, everything)
+            due = self._held_first(due, found, files)
             self._look_seconds = time.monotonic() - now
             if self._listing is None and files:
                 self._list()
@@ -376,6 +381,7 @@ class Publisher:
                 published = self._published(files)
                 _on_threads([path for path in due if last.get(path, {""}) <= published], work)
             self._save_manifest()
+            self._holding.release_published(self._published(files))
             self._forget(files)
             with self._lock:
                 self._state.set_refused(dict(self._refused))
@@ -400,6 +406,31 @@ class Publisher:
         for path, look in files_below(self._directory, self._exclude):
             if not self._older.covers(path, look):
                 yield path, look
+
+    def _with_held(self, files: dict[str, Look]) -> dict[str, Look]:
+        """Return files, and those of a held checkpoint that have been deleted since."""
+        held = self._holding.files
+        if any(not files.get(path, look).has_same_content(look) for path, look in held.items()):
+            self._holding.release()  # its program writes to it: what is open is of two versions
+            return files
+        return held | files
+
+    def _held_first(
+        self, due: list[str], found: Checkpoints, files: Mapping[str, Look]
+    ) -> list[str]:
+        """Return the files that are due, those of a held checkpoint first.
+
+        If none is held, it is the newest one that is due as a whole.
+        """
+        if not self._holding.files and not self._late_attempt:
+            sent, directories = self._published(files), map(checkpoints.checkpoint_directory, due)
+            for directory in dict.fromkeys(filter(None, directories)):
+                paths = {f"{directory}/{name}" for name in found.get(directory, ())}
+                if len(paths) > 1 and paths - sent <= set(due):
+                    self._holding.take(self._directory, {path: files[path] for path in paths})
+                    break
+        held = self._holding.files
+        return sorted(due, key=lambda path: path not in held)
 
     def _logs_first(
         self, due: Iterable[str], files: Mapping[str, Look], now: float
@@ -502,7 +533,7 @@ class Publisher:
             self._finished[path] = None
             return True
         openness = self._openness(path, look)
-        if may_get_more and openness is Openness.CLOSED:
+        if may_get_more and openness is Openness.CLOSED and not self._holding.has(path):
             openness = Openness.UNKNOWN
         found = plan.due(
             look.size,
@@ -524,7 +555,7 @@ class Publisher:
         A large file that is changed during its upload is not taken for closed for a while: it is
         likely to be changed during the next upload, too.
         """
-        if path.endswith(LINK):
+        if path.endswith(LINK) or self._holding.has(path):
             return Openness.CLOSED
         if time.monotonic() - self._given_up.get(path, -math.inf) < plan.PACE:
             return Openness.UNKNOWN
@@ -639,13 +670,14 @@ class Publisher:
         except (StoreError, StateError) as error:
             self._error = error
         except (SourceError, FileNotFoundError):
-            pass  # changed or gone meanwhile: the next pass sees what it is
+            self._holding.release_with(path)  # changed or gone: the next pass sees what it is
         except OSError as error:
             self._refuse(path, error.strerror or str(error))
         except Exception as error:
             self._refuse(path, f"publishing it failed: {error!r:.300}")
 
     def _refuse(self, path: str, why: str) -> None:
+        self._holding.release_with(path)
         with suppress(OSError), self._lock:  # gone meanwhile
             link = read_link(self._directory, path)
             look = link.look if link is not None else look_of(os.stat(self._directory / path))
@@ -683,10 +715,9 @@ class Publisher:
                 self._bulk_retry[path] = until, min(_LAST_RETRY, 2 * pause)
                 self._bulk_error = error
             return
-        except (SourceError, FileNotFoundError):
-            self._given_up[path] = (
-                time.monotonic()
-            )  # changed or deleted since: the next pass looks again
+        except (SourceError, FileNotFoundError):  # changed or deleted since
+            self._holding.release_with(path)
+            self._given_up[path] = time.monotonic()
         except OSError as error:
             self._refuse(path, error.strerror or str(error))
         except Exception as error:
@@ -703,7 +734,8 @@ class Publisher:
     def _source(self, path: str) -> FileSource:
         """Open a file for an upload that gives way to metrics, and stops when we do."""
         file = self._directory / path
-        is_bulk = file.stat().st_size > BULK
+        held = self._holding.open(path)
+        is_bulk = (os.fstat(held) if held is not None else file.stat()).st_size > BULK
 
         def on_read(size: int) -> None:
             stopped = self._stopped.is_set
@@ -713,7 +745,7 @@ class Publisher:
             if is_bulk:
                 self._bulk_sent[path] = self._bulk_sent.get(path, 0) + size
 
-        return FileSource(file, on_read=on_read, part=self._throttle.part)
+        return FileSource(file, on_read=on_read, part=self._throttle.part, descriptor=held)
 
     def _publish_whole(self, path: str) -> None:
         if self._manifest is not None and checkpoints.checkpoint_directory(path) is not None:
@@ -740,7 +772,7 @@ class Publisher:
                 self._refuse(path, "a newer attempt of the run has written its own")
             return
         with self._source(path) as source:
-            look = look_of(source.status)
+            look = self._holding.look_at(path, source.status)
             if not (self._is_finished(path, look) and self._send_logs_ahead(path, look)):
                 return
             self._store.put(self._place(path), source)
@@ -751,7 +783,11 @@ class Publisher:
             self._uploads[path] += 1
             self._given_up.pop(path, None)
             self._seen.pop(path, None)
-        if look_of(file.stat()) == look:
+        try:
+            is_same = self._holding.look_at(path, file.stat()) == look
+        except FileNotFoundError:
+            is_same = self._holding.has(path)
+        if is_same:
             self._settle(path, look)
 
     def _is_in_store(self, path: str, file: Path, look: Look) -> bool:

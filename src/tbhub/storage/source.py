@@ -44,6 +44,7 @@ class FileSource:
         on_read: Is called with the number of bytes before each read; it may wait, to limit the
             rate, or raise `SourceStoppedError`.
         part: How many bytes to read at a time.
+        descriptor: The opened file, if it is open already; it is closed with the source.
 
     Raises:
         OSError: The file cannot be opened, or is not a regular file.
@@ -60,11 +61,14 @@ class FileSource:
         *,
         on_read: Callable[[int], None] = lambda size: None,
         part: int = PART,
+        descriptor: int | None = None,
     ) -> None:
         self.path = path
         self.part = part
         self._on_read = on_read
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if descriptor is None:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._descriptor = descriptor
         self.status = os.fstat(self._descriptor)
         if not stat.S_ISREG(self.status.st_mode):
             self.close()
