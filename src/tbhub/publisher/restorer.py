@@ -85,7 +85,8 @@ class Restored:
     Attributes:
         files: How many files were fetched.
         bytes: How much that was.
-        incomplete: Checkpoint directories that were left out because files of them are missing.
+        incomplete: Checkpoint directories that were left out because files of them are missing; the
+            newest first.
         renamed: Local files of an earlier attempt, under their new names, which a later attempt
             has replaced.
         kept: Local files that were not replaced although the store has others.
@@ -223,10 +224,11 @@ class Restorer:
         with suppress(OSError):
             _record(self._state_file).unlink()
         incomplete |= unpublished_checkpoints(times.keys(), self._manifest, incomplete)
+        left_out = [each for each in incomplete if not (self._directory / each).exists()]
         return Restored(
             self._files,
             self._bytes,
-            tuple(sorted(each for each in incomplete if not (self._directory / each).exists())),
+            tuple(sorted(left_out, key=lambda each: (_numbers(each), each), reverse=True)),
             tuple(sorted(self._renamed)),
             tuple(sorted(self._kept)),
             tuple(sorted(self._foreign)),

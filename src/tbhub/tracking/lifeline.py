@@ -88,6 +88,7 @@ _STALLED = 15.0  # seconds without progress after which the end is not waited fo
 _RESUME_TIMEOUT = 15.0  # seconds that a run which is resumed waits for its hub
 _REQUEUE_TIMEOUT = 60.0  # the same of a job that was started again, where nobody would do so soon
 _RETRY_INTERVAL = 1.0
+_MAX_LISTED = 3
 _ALONE = (
     "If this is one of several processes of a job, set TBHUB_RUN_KEY to the same for all of them, "
     "and to something that no other job has: then they are one run."
@@ -819,11 +820,17 @@ def _restored(found: Restored, is_adopted: bool) -> list[str]:
     if found.files:
         files = "1 file" if found.files == 1 else f"{found.files:,} files"
         told.append(f"restored {files}, {found.bytes:,} bytes")
-    told += [f"{each} was left out: not all of it had been published" for each in found.incomplete]
+    if found.incomplete:
+        told.append(f"left out, because not all of it was published: {_listed(found.incomplete)}")
     told += [f"kept a file that a later attempt has replaced as {each}" for each in found.renamed]
     told += [f"kept a file of another run as {each}; it is not published" for each in found.foreign]
     told += [f"{each} was not restored: something else is there" for each in found.kept]
     return told
+
+
+def _listed(paths: Sequence[str]) -> str:
+    rest = len(paths) - _MAX_LISTED
+    return ", ".join(paths[:_MAX_LISTED]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def _below(rank: int, name: str) -> str:
