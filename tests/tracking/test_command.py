@@ -313,6 +313,21 @@ while not os.path.exists(sys.argv[1]): time.sleep(0.02)
     assert Path(known(hub)["location"], "samples.bin").read_bytes() == b"first second"
 
 
+def test_a_file_that_a_program_has_open_until_its_end_is_published(hub: HubProcess) -> None:
+    """The run ends before: what is written after it is published when the program has ended."""
+    code = """
+import tbhub
+with tbhub.Run("default", name="a") as run:
+    file = open(run.logdir / "samples.bin", "wb")
+    file.write(b"first ")
+    file.flush()
+file.write(b"second")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=90)
+    eventually(lambda: all_spools() == [])
+    assert Path(known(hub)["location"], "samples.bin").read_bytes() == b"first second"
+
+
 def test_what_nohup_ignores_stays_ignored(hub: HubProcess) -> None:
     code = """
 import os, signal

@@ -160,10 +160,17 @@ class Watched:
                 files = "1 file" if len(left_out) == 1 else f"{len(left_out):,} files"
                 self.spool.log(f"{files} with {size:,} bytes kept: not to be published")
                 return
+            if opened := self.spool.open_files():
+                files = "1 file is" if len(opened) == 1 else f"{len(opened):,} files are"
+                self.spool.log(f"{files} open in another process, and kept: {opened[0]}")
+                return
             time.sleep(_AGAIN)
-        if opened := self.spool.open_files():
-            files = "1 file is" if len(opened) == 1 else f"{len(opened):,} files are"
-            self.spool.log(f"{files} open in another process: {opened[0]}; kept for `tbhub sync`")
+
+    def again(self) -> Watched | None:
+        """Return the same place to be published once more if a file of it may still be written."""
+        if find_spool(self.spool.path) is None or not self.spool.open_files():
+            return None
+        return Watched(self.spool, self._credentials)
 
     def _say(self, left: Backlog) -> None:
         self.spool.log(
@@ -188,6 +195,7 @@ class Agent:
     def __init__(self, answers: int) -> None:
         self._answers = answers  # a descriptor
         self._watched: dict[str, Watched] = {}
+        self._open: dict[str, Watched] = {}  # closed, but for files that the program may have open
         self._ended = threading.Event()
         self._linger = _LINGER
         self._latest = float("inf")
@@ -201,6 +209,9 @@ class Agent:
         while not self._ended.wait(_LOOKS):
             for watched in list(self._watched.values()):
                 watched.look()
+        for path, watched in self._open.items():
+            if find_spool(Path(path)) is not None:
+                self._watched.setdefault(path, watched)
         is_patient = self._linger == _LINGER
         threads = [
             threading.Thread(
@@ -239,6 +250,7 @@ class Agent:
         path = message["spool"]
         if "credentials" in message:
             spool = find_spool(Path(path))
+            self._open.pop(path, None)
             if spool is not None and path not in self._watched:
                 self._watched[path] = Watched(spool, message["credentials"])
                 self._watched[path].open()
@@ -256,6 +268,8 @@ class Agent:
             left = watched.abandon()
         elif what == "close":
             left = watched.close(message["timeout"])
+            if (again := watched.again()) is not None:
+                self._open[message["spool"]] = again
         else:
             left = watched.publish(message["timeout"], message.get("has_ended", False))
         answer = {

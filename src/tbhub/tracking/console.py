@@ -54,6 +54,7 @@ class Console:
         self._limit = limit
         self._size = os.fstat(self._log).st_size
         self._is_full = False
+        self._is_closed = False
         self.error: OSError | None = None
         self._threads = []
         ends = []
@@ -72,10 +73,13 @@ class Console:
             thread.start()
 
     def finish(self) -> None:
-        """Waits until all that the command has printed is kept."""
+        """Wait until all that the command has printed is kept, and close the file."""
         deadline = time.monotonic() + _GRACE
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+        with self._lock:
+            self._is_closed = True
+            os.close(self._log)
 
     def _copy(self, read: int, shown: int) -> None:
         is_seen = True
@@ -86,7 +90,7 @@ class Console:
 
     def _keep(self, data: bytes) -> None:
         with self._lock:
-            if self._is_full:
+            if self._is_full or self._is_closed:
                 return
             room = len(data) if self._limit is None else max(0, self._limit - self._size)
             error = _write(self._log, data[:room])
