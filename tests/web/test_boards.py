@@ -314,6 +314,76 @@ def test_a_viewer_looks_and_changes_nothing(hub: HubProcess, visit: Open) -> Non
     assert page.get_by_role("button", name="Start a board").count() == 0
 
 
+def items_of(page: Any, name: str) -> list[str]:
+    page.get_by_role("button", name=f"Actions for {name}").click()
+    found = [item.strip() for item in page.get_by_role("menuitem").all_inner_texts()]
+    page.keyboard.press("Escape")
+    return found
+
+
+def test_a_member_who_is_made_viewer_stops_kills_and_deletes_own_boards(
+    hub: HubProcess, visit: Open
+) -> None:
+    token = hub.create_user("demoted")
+    first = hub.create_board(token, name="to stop", runs="exp:mnist")
+    second = hub.create_board(token, name="to kill", runs="exp:cifar")
+    share = {"expires_in": 3600}
+    hub.json("POST", f"/api/v1/boards/{first['id']}/shares", token, json=share)
+    hub.json("PATCH", "/api/v1/users/demoted", json={"role": "viewer"})
+    one = visit(hub, token)
+    page = one.open("/boards")
+    ends = ["Links", "Stop", "Kill", "Delete"]
+    assert items_of(page, "to stop") == ["Open", "Logs", *ends]
+    choose(page, "to stop", "Links")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Revoke").click()
+    dialog.get_by_text("There are no links to this board").wait_for()
+    assert dialog.get_by_role("button", name="Create link").count() == 0
+    assert one.axe() == []
+    page.keyboard.press("Escape")
+    choose(page, "to stop", "Stop")
+    hub.wait_for(first["id"], "STOPPED")
+    page = one.open(f"/board/{second['id'][:8]}")
+    page.frame_locator("iframe").locator(TENSORBOARD).first.wait_for()
+    assert items_of(page, "to kill") == ["Logs", *ends]
+    page = one.open("/boards")
+    choose(page, "to kill", "Kill")
+    dialog.get_by_role("button", name="Kill", exact=True).click()
+    hub.wait_for(second["id"], "TERMINATED")
+    page = one.open("/boards?show=all")
+    for name in ("to stop", "to kill"):
+        choose(page, name, "Delete")
+        dialog.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("heading", name="No boards yet").wait_for()
+
+
+def test_a_viewer_ends_a_closed_board(hub: HubProcess, visit: Open) -> None:
+    token = hub.create_user("demoted-leaver")
+    made = hub.create_board(token, name="closes too", runs="all")
+    hub.json("PATCH", "/api/v1/users/demoted-leaver", json={"role": "viewer"})
+    hub.json("DELETE", "/api/v1/workspaces/default/members/demoted-leaver")
+    one = visit(hub, token)
+    one.expected.append("404")
+    page = one.open(f"/board/{made['id'][:8]}")
+    page.get_by_role("heading", name="You may not see what this board shows").wait_for()
+    page.get_by_role("button", name="Kill", exact=True).wait_for()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    eventually(lambda: hub.ask("GET", f"/api/v1/boards/{made['id']}").status_code == 404)
+
+
+def test_a_token_that_only_reads_ends_no_board(hub: HubProcess, visit: Open) -> None:
+    made = hub.create_board(hub.create_user("reader"), name="only read", runs="all")
+    new = {"user": "reader", "name": "looks", "scope": "read"}
+    token = hub.json("POST", "/api/v1/tokens", json=new)["token"]
+    one = visit(hub, token)
+    page = one.open("/boards")
+    assert items_of(page, "only read") == ["Open", "Logs"]
+    page = one.open(f"/board/{made['id'][:8]}")
+    page.frame_locator("iframe").locator(TENSORBOARD).first.wait_for()
+    assert items_of(page, "only read") == ["Logs"]
+
+
 @pytest.mark.parametrize("size", ["phone", "normal", "wide"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_boards_are_readable_at_every_size(

@@ -390,6 +390,7 @@ export const en = {
   "boards.copyLink": "Copy the link",
   "boards.shownOnce": "Copy it now: it is shown only once.",
   "boards.links": "Links",
+  "boards.noLinks": "There are no links to this board.",
   "boards.linkMade": "created",
   "boards.linkEnds": "expires",
   "boards.revoke": "Revoke",

@@ -392,6 +392,7 @@ export const zh: Record<Key, string> = {
   "boards.copyLink": "复制链接",
   "boards.shownOnce": "请立即复制：只显示这一次。",
   "boards.links": "已有链接",
+  "boards.noLinks": "此看板没有分享链接。",
   "boards.linkMade": "创建于",
   "boards.linkEnds": "失效于",
   "boards.revoke": "撤销",
