@@ -312,6 +312,72 @@ def test_a_viewer_looks_and_changes_nothing(hub: HubProcess, visit: Open) -> Non
     page = visit(hub, token).open("/boards")
     page.get_by_role("heading", name="No boards yet").wait_for()
     assert page.get_by_role("button", name="Start a board").count() == 0
+    page.get_by_text("ask a member for a link to a board").wait_for()
+    assert page.get_by_text("tbhub start all").count() == 0
+    page.get_by_role("link", name="Choose runs").click()
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+
+
+def keys_in_help(page: Any) -> str:
+    page.keyboard.press("?")
+    found = str(page.get_by_role("dialog").inner_text())
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    return found
+
+
+def commands(page: Any, typed: str) -> list[str]:
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog").get_by_role("combobox").fill(typed)
+    page.get_by_role("option").first.wait_for()
+    found = [str(each) for each in page.get_by_role("option").all_inner_texts()]
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    return [each for each in found if "Open in TensorBoard" in each]
+
+
+@pytest.mark.parametrize("role", ["viewer", "member"])
+def test_only_members_are_offered_to_open_runs_in_tensorboard(
+    hub: HubProcess, visit: Open, role: str
+) -> None:
+    may = role == "member"
+    token = hub.create_user(f"opens-{role}", role)
+    hub.json("PUT", f"/api/v1/workspaces/default/members/opens-{role}", json={"role": role})
+    page = visit(hub, token).open("/")
+    page.get_by_role("row").filter(has_text="deep").wait_for()
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.get_by_text("1 selected").wait_for()
+    assert page.get_by_role("button", name="Open in TensorBoard").is_enabled() == may
+    assert ("Open in TensorBoard" in keys_in_help(page)) == may
+    assert bool(commands(page, "TensorBoard")) == may
+    if not may:
+        page.keyboard.press("o")
+        page.keyboard.press("t")
+        page.keyboard.press("d")
+        page.goto(f"{hub.url}/runs/1")
+        page.get_by_role("button", name="Open in TensorBoard").wait_for()
+        assert "Open in TensorBoard" not in keys_in_help(page)
+        page.keyboard.press("o")
+        page.keyboard.press("e")
+        page.wait_for_timeout(300)
+        assert page.get_by_role("dialog").count() == 0
+        assert page.url.endswith("/runs/1")
+        assert hub.json("GET", "/api/v1/boards", token)["total"] == 0
+
+
+def test_a_viewer_sees_the_runs_of_an_own_board_and_changes_none(
+    hub: HubProcess, visit: Open
+) -> None:
+    token = hub.create_user("looks-in")
+    made = hub.create_board(token, name="looked into", runs="exp:mnist")
+    hub.json("PATCH", "/api/v1/users/looks-in", json={"role": "viewer"})
+    page = visit(hub, token).open(f"/board/{made['id'][:8]}")
+    page.frame_locator("iframe").locator(TENSORBOARD).first.wait_for()
+    page.get_by_role("button", name="2 runs", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("link", name="mnist/a").or_(dialog.get_by_role("link", name="a")).wait_for()
+    assert dialog.get_by_role("button", name=re.compile("Add|Remove")).count() == 0
 
 
 def items_of(page: Any, name: str) -> list[str]:

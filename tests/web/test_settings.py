@@ -207,6 +207,19 @@ def test_a_member_sees_what_is_theirs(hub: HubProcess, visit: Open) -> None:
     assert one.axe() == []
 
 
+def test_a_viewer_is_not_told_to_add_storage(hub: HubProcess, visit: Open) -> None:
+    token = hub.create_user("looker", "viewer")
+    hub.json("DELETE", "/api/v1/workspaces/default/members/looker")
+    page = visit(hub, token).open("/settings/storage")
+    page.get_by_role("heading", name="No connections").wait_for()
+    page.get_by_text("Admins of the hub or of a workspace can add one").wait_for()
+    assert page.get_by_text("tbhub storage add").count() == 0
+    page.goto(f"{hub.url}/settings/logdirs")
+    page.get_by_role("heading", name="No log directories").wait_for()
+    page.get_by_text("Admins of the hub can add one").wait_for()
+    assert page.get_by_text("tbhub logdirs add").count() == 0
+
+
 @pytest.mark.parametrize("size", ["phone", "normal", "wide"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_settings_are_readable_at_every_size(

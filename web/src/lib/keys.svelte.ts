@@ -14,6 +14,8 @@ export interface Shortcut {
   hidden?: boolean;
   /// Answers in fields and open windows, too.
   always?: boolean;
+  /// Does not answer, and is not in the help.
+  isOff?: () => boolean;
 }
 
 const all = $state<{ list: Shortcut[] }>({ list: [] });
@@ -21,7 +23,7 @@ let first = "";
 let firstAt = 0;
 
 export function shortcuts(): Shortcut[] {
-  return all.list;
+  return all.list.filter((each) => !each.isOff?.());
 }
 
 /// Answers to these keys for as long as the component that calls this is there.
@@ -82,7 +84,7 @@ export function onKey(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.isComposing) return;
   const pressed = nameOf(event);
   const isTheirs = isTyping(event.target) || isInWindow(event.target) || isPressing(pressed, event.target);
-  const found = answering(all.list, pressed, event.timeStamp - firstAt < 1200 ? first : "", isTheirs);
+  const found = answering(shortcuts(), pressed, event.timeStamp - firstAt < 1200 ? first : "", isTheirs);
   first = found || isTheirs ? "" : pressed;
   firstAt = event.timeStamp;
   if (!found) return;
