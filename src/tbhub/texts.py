@@ -327,6 +327,8 @@ _PAGES = {
         "The process that serves it does not answer; this page tries again.",
         "为其提供服务的进程没有响应；此页面将自动重试。",
     ),
+    "page.board_stops": Text("The board is being stopped.", "看板正在停止。"),
+    "page.no_start": Text("You cannot start this board. {why}", "你不能启动此看板。{why}"),
     "page.board_restarts": Text(
         "The board is being stopped and will start again.", "看板正在停止，随后会重新启动。"
     ),

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+import httpx2
 import pytest
 import uvicorn
 from aiohttp import web
@@ -266,6 +267,45 @@ def test_a_board_restarts_after_a_crash_until_it_is_given_up(tmp_path: Path) -> 
         assert (again.status_code, again.headers["location"]) == (303, root(board))
         hub.wait_for(board["id"], "RUNNING")
         assert hub.ask("GET", root(board)).status_code == 200
+
+
+def test_a_visit_starts_a_stopped_board_only_for_callers_who_may_start_it(
+    hub: HubProcess,
+) -> None:
+    token = hub.create_user("demoted")
+    board = hub.create_board(token, runs="#1, #2")
+    share = hub.json(
+        "POST", f"/api/v1/boards/{board['id']}/shares", token, json={"expires_in": 600}
+    )
+    reading = {"user": "demoted", "name": "reads", "scope": "read"}
+    reads = hub.json("POST", "/api/v1/tokens", json=reading)["token"]
+
+    def state() -> str:
+        return str(hub.json("GET", f"/api/v1/boards/{board['id']}")["state"])
+
+    def visit(shown: str, path: str = "", **headers: str) -> httpx2.Response:
+        headers = {"accept": "text/html"} | headers
+        return hub.ask("GET", f"{root(board)}{path}", shown, headers=headers)
+
+    hub.json("POST", f"/api/v1/boards/{board['id']}/stop")
+    eventually(lambda: visit(reads).status_code == 410)
+    page = visit(reads)
+    assert "Requires a token with scope write" in page.text
+    assert "<form" not in page.text
+    hub.json("PATCH", "/api/v1/users/demoted", json={"role": "viewer"})
+    page = visit(token)
+    assert (page.status_code, state()) == (410, "STOPPED")
+    expected = "You cannot start this board. Requires role member; demoted has role viewer."
+    assert expected in page.text
+    assert "<form" not in page.text
+    assert "你不能启动此看板。需要成员角色" in visit(token, **{"accept-language": "zh"}).text
+    events = visit(token, "tbhub/events", accept="text/event-stream")
+    assert events.json()["error"]["details"]["next"]["label"] == "Details"
+    assert hub.ask("POST", root(board), token).status_code == 403
+    assert state() == "STOPPED"
+    with hub.client("", follow_redirects=True) as stranger:
+        assert stranger.get(share["url"]).status_code == 200
+    assert state() == "RUNNING"
 
 
 # --- a host that tells what it was sent

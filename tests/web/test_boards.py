@@ -380,6 +380,26 @@ def test_a_viewer_sees_the_runs_of_an_own_board_and_changes_none(
     assert dialog.get_by_role("button", name=re.compile("Add|Remove")).count() == 0
 
 
+def test_a_viewer_is_told_why_an_own_stopped_board_does_not_start(
+    hub: HubProcess, visit: Open
+) -> None:
+    token = hub.create_user("sleepy")
+    made = hub.create_board(token, name="stays", runs="all")
+    hub.json("PATCH", "/api/v1/users/sleepy", json={"role": "viewer"})
+    hub.json("POST", f"/api/v1/boards/{made['id']}/stop")
+    hub.wait_for(made["id"], "STOPPED")
+    one = visit(hub, token)
+    one.expected.append("410")
+    page = one.open(f"/board/{made['id'][:8]}")
+    page.get_by_text("You cannot start it: viewers").wait_for()
+    assert page.get_by_role("button", name="Start again").count() == 0
+    assert one.axe() == []
+    page = one.open(f"/boards/{made['id'][:8]}/")
+    page.get_by_text("You cannot start this board. Requires role member").wait_for()
+    one.picture("board-stopped-viewer")
+    assert one.axe() == []
+
+
 def items_of(page: Any, name: str) -> list[str]:
     page.get_by_role("button", name=f"Actions for {name}").click()
     found = [item.strip() for item in page.get_by_role("menuitem").all_inner_texts()]

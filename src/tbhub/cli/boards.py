@@ -146,9 +146,9 @@ def open_board(
     - `tbhub open aab4 --no-browser`
 
     Without a browser, e.g. over ssh, it also prints a link to paste into one: it logs you in, once
-    and within ten minutes. A stopped board starts again when its page is visited. One that has
-    failed or ended for good, or that shows what you may not see any more, is not opened: it says
-    why, and what to do.
+    and within ten minutes. A stopped board starts again when a user who may start boards opens its
+    page. One that has failed or ended for good, or that shows what you may not see any more, is not
+    opened: it says why, and what to do.
     """
     with connect() as hub:
         found = find(hub, board)

@@ -177,8 +177,12 @@ def waiting_page(chrome: Chrome, name: str, state: State) -> bytes:
     return _page(name, chrome, body, head='<meta http-equiv="refresh" content="1">')
 
 
-def ended_page(chrome: Chrome, board: Board, *, can_start: bool) -> bytes:
-    """A board that has ended: why, and what can be done."""
+def ended_page(chrome: Chrome, board: Board, *, refusal: str | None) -> bytes:
+    """Return the page of a board that has ended: why, and what can be done.
+
+    Args:
+        refusal: Why the caller may not start the board; None if the caller may.
+    """
     why = _reason(board.reason)
     code = "" if board.exit_code is None else f" {_say('page.exit_code', code=board.exit_code)}"
     tone = "bad" if board.state is State.FAILED else "quiet"
@@ -189,11 +193,13 @@ def ended_page(chrome: Chrome, board: Board, *, can_start: bool) -> bytes:
     ]
     if board.message:
         parts.append(f"<pre>{escape(board.message)}</pre>")
-    if can_start:
-        parts.append(f'<form method="post">{_submit("page.start_again")}</form>')
-    elif board.state is State.TERMINATED:
+    if board.state is State.TERMINATED:
         command = f"tbhub start {shlex.quote(board.selector) if board.selector else '…'}"
         parts.append(f'<p class="quiet">{_with_code("page.over_for_good", command)}</p>')
+    elif refusal is None:
+        parts.append(f'<form method="post">{_submit("page.start_again")}</form>')
+    else:
+        parts.append(f'<p class="quiet">{_say("page.no_start", why=refusal)}</p>')
     return _page(board.name, chrome, f'<div class="card">{"".join(parts)}</div>')
 
 

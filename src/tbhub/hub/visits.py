@@ -3,7 +3,8 @@
 Every request is authorised before anything else happens, and only authorised ones keep a board from
 being idle. Who may not see a board gets the answer of one that is not there; its owner, who may not
 see what it shows any more, learns why. A board that is up is the proxy's; visiting the page of a
-stopped one wakes it, and one that has ended says why.
+stopped one wakes it, by a share link or a caller who may start boards, and one that has ended says
+why.
 
 An open page requests the board's events again whenever their stream ends. Where there are none, the
 answer says what has happened, and in ``details.next`` how the user can continue: by reloading the
@@ -37,7 +38,7 @@ from tbhub.hub import answers, pages
 from tbhub.hub.access import Caller
 from tbhub.hub.board_access import Access, BoardAccess
 from tbhub.hub.gate import Gate, cookie, make_cookie
-from tbhub.hub.language import say
+from tbhub.hub.language import problem_text, say
 from tbhub.hub.pages import Chrome
 from tbhub.hub.proxy import HostGoneError, Proxy, Target
 from tbhub.hub.settings import Settings
@@ -193,7 +194,7 @@ class Visits:
             raise self._gate.foreign_page(scope)
         if scope["method"] == "POST" and visit.path == "":
             return await self._start(caller, visit, route)
-        wakes = visit.is_page and scope["method"] == "GET"
+        wakes = visit.is_page and scope["method"] == "GET" and _may_wake(caller)
         if route.state in _COMING or (wakes and route.state in _ASLEEP):
             route = await self._waited_for(visit, route)
         if route.state not in _UP or route.address is None:
@@ -359,18 +360,19 @@ class Visits:
         return self._boards.route(visit.short) or route
 
     async def _not_up(self, scope: Scope, caller: Caller, visit: _Visit, route: Route) -> Response:
-        may_come = route.state in (*_COMING, *_ASLEEP, *_UP)
+        may_come = route.state in (*_COMING, *_UP) or (route.state in _ASLEEP and _may_wake(caller))
         if not answers.wants_page(scope):
             problem = await self._why_not_up(caller, route)
             return answers.problem(problem, *[_RETRY] * may_come)
         if may_come:
             page = pages.waiting_page(self._chrome, route.name, route.state)
             return answers.html(503, page, _RETRY, framed=True)
+        if route.state is State.STOPPING:
+            page = pages.message_page(self._chrome, route.name, say("page.board_stops"), again=True)
+            return answers.html(503, page, _RETRY, framed=True)
         board = await self._boards.get(caller, route.board_id)
-        can_start = board.state is State.FAILED and caller.may("write", "member")
-        return answers.html(
-            410, pages.ended_page(self._chrome, board, can_start=can_start), framed=True
-        )
+        page = pages.ended_page(self._chrome, board, refusal=_why_no_start(caller))
+        return answers.html(410, page, framed=True)
 
     async def _why_not_up(self, caller: Caller, route: Route) -> Problem:
         """Return why a board is not up; with how to continue if it does not come up by itself."""
@@ -381,7 +383,8 @@ class Visits:
         why = board.message.partition("\n")[0]
         onwards: dict[str, object] = {"label": say("page.details")}
         if state is State.STOPPED:
-            onwards["label"] = say("page.start_again")  # the page starts it when it is loaded
+            if _may_wake(caller):
+                onwards["label"] = say("page.start_again")  # loading the page starts the board
             message = text("page.board_not_running", why=why)
             return Unavailable(message, state=state.value, next=onwards)
         if state is State.TERMINATED:
@@ -418,6 +421,23 @@ class Visits:
             await self._proxy.websocket(scope, receive, send, self._target(visit, route))
         except Problem:
             await send({"type": "websocket.close", "code": 1008})
+
+
+def _may_wake(caller: Caller) -> bool:
+    """Return whether a visit starts a stopped board.
+
+    The caller must be allowed to start boards. A share link shows its board until the link expires.
+    """
+    return caller.share is not None or caller.may("write", "member")
+
+
+def _why_no_start(caller: Caller) -> str | None:
+    """Return why a caller may not start a board; None if the caller may."""
+    try:
+        caller.require("write", "member")
+    except Forbidden as problem:
+        return problem_text(problem)
+    return None
 
 
 def login_address(base: str, scope: Scope) -> str:

@@ -329,6 +329,7 @@ export const en = {
   "boards.start": "Start a board",
   "boards.startN": "Start with {n} run|Start with {n} runs",
   "boards.startAgain": "Start again",
+  "boards.mayNotStart": "You cannot start it: viewers and tokens of scope read start no boards.",
   "boards.none": "No boards yet",
   "boards.noneText": "A board is a live TensorBoard of any runs you choose. Start one here, from a selection of runs, or with this command.",
   "boards.noneViewer": "A board is a live TensorBoard of any runs. Viewers and tokens of scope read cannot start one: compare runs here instead, or ask a member for a link to a board.",

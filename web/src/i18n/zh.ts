@@ -331,6 +331,7 @@ export const zh: Record<Key, string> = {
   "boards.start": "启动看板",
   "boards.startN": "用 {n} 个运行启动",
   "boards.startAgain": "重新启动",
+  "boards.mayNotStart": "你不能启动它：查看者和只读令牌不能启动看板。",
   "boards.none": "还没有看板",
   "boards.noneText": "看板是任意多个运行的实时 TensorBoard，瞬间即可打开。可在此启动，也可从选中的运行启动，或使用此命令。",
   "boards.noneViewer": "看板是任意多个运行的实时 TensorBoard。查看者和只读令牌不能启动看板：可在此对比运行，或向成员索取看板的分享链接。",
