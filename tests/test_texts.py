@@ -9,23 +9,50 @@ import re
 import string
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
 from tbhub import texts
-from tbhub.api.models import Reason, Role, State
+from tbhub.api.models import (
+    NewBoard,
+    NewShare,
+    NewWorkspace,
+    Reason,
+    Role,
+    State,
+    UserChange,
+)
 from tbhub.api.problems import Problem
 from tbhub.boards.control import SourceError
 from tbhub.boards.life import Cause, HostDied, Life, Start, handle
 from tbhub.catalog.selectors import SelectorError, parse
-from tbhub.hub.language import COOKIE, language, language_of, problem_text, translate_finding
+from tbhub.catalog.templates import TemplateError, parse_template
+from tbhub.hub.files import as_problem
+from tbhub.hub.language import (
+    COOKIE,
+    language,
+    language_of,
+    problem_text,
+    refused_fields,
+    translate_finding,
+)
 from tbhub.hub.troubles import NOTHING_LEFT, unreadable, waits_for
+from tbhub.storage import errors
 from tbhub.storage.classify import classify
 from tbhub.storage.errors import StoreError
 from tbhub.storage.probe import CHECKS_FOR, probe
 from tbhub.storage.roles import permission
 from tbhub.storage.uri import parse as parse_uri
-from tbhub.texts import TEXTS, Message, recognize, recognize_problem, text
+from tbhub.texts import (
+    TEXTS,
+    Message,
+    recognize,
+    recognize_finding,
+    recognize_problem,
+    text,
+)
 
 SOURCE = Path(texts.__file__).parent
 SAYING = {"text", "say", "_say", "_label", "_submit", "_with_code"}
@@ -230,6 +257,109 @@ def test_a_problem_of_a_selector_is_chinese_but_for_what_was_typed(typed: str) -
     assert isinstance(found, Message)
     what = str(found.values["what"].in_language("zh") + found.values["advice"].in_language("zh"))
     assert not re.search("missing|write|called|quote|did", what), what
+
+
+@pytest.mark.parametrize("typed", ["{x", "{x{", "x}", "{}", "{hparams.}", " "])
+def test_a_problem_of_a_name_template_is_chinese(typed: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        parse_template(typed)
+    found = recognize_problem(str(caught.value))
+    assert isinstance(found, Message)
+    assert found == str(caught.value)
+    assert not english(found.in_language("zh")), found.in_language("zh")
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "chinese"),
+    [
+        (NewWorkspace, {"name": "a/b"}, "name：只能含字母、数字和 _ . -，且以字母、数字或 _ 开头"),
+        (NewBoard, {"name": ""}, "name：不能为空"),
+        (NewBoard, {"idle_timeout": -1}, "idle_timeout：应大于或等于 0"),
+        (NewBoard, {"idle_timeout": "x"}, "idle_timeout：应为数"),
+        (UserChange, {"password": "short"}, "password：至少 8 个字符"),
+        (UserChange, {"max_boards": 1.5}, "max_boards：应为整数"),
+        (UserChange, {"role": "king"}, "role：应为 'admin', 'member' or 'viewer'"),
+        (NewShare, {"expires_in": 0}, "expires_in：应大于 0"),
+        (
+            NewWorkspace,
+            {"name": "a\nb", "max_boards": -1},
+            "name：只能含字母、数字和 _ . -，且以字母、数字或 _ 开头；max_boards：应大于或等于 0",
+        ),
+    ],
+)
+def test_a_field_that_is_refused_is_chinese(
+    model: type[BaseModel], given: dict[str, object], chinese: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        model(**given)
+    found = refused_fields(caught.value.errors())
+    assert isinstance(found, Message)
+    assert found.in_language("zh") == chinese
+    assert found == "; ".join(english_of(each) for each in caught.value.errors())
+
+
+def test_many_fields_that_are_refused_are_listed_in_english() -> None:
+    with pytest.raises(ValidationError) as caught:
+        NewBoard(trials=["x"] * 5000)  # type: ignore[list-item]
+    found = refused_fields(caught.value.errors())
+    assert not isinstance(found, Message)
+    assert found.count("; ") == 4999
+
+
+def english_of(error: Mapping[str, Any]) -> str:
+    said = str(error["msg"])
+    if "match pattern" in said:
+        said = "letters, digits and _ . - alone, the first a letter, a digit or _"
+    return f"{error['loc'][0]}: {said[:1].lower()}{said[1:]}"
+
+
+@pytest.mark.parametrize(
+    ("raised", "chinese"),
+    [
+        (errors.NotFound("read", "x", "gone"), "没有文件 a/b"),
+        (OSError(errno.ENOTDIR, "Not a directory"), "a/b：路径上的文件应为目录，或目录应为文件"),
+        (OSError(errno.ENOSPC, "full"), "hub 存放文件的磁盘已满；请清理空间"),
+    ],
+)
+def test_a_problem_with_a_file_is_chinese(raised: Exception, chinese: str) -> None:
+    token = language.set("zh")
+    try:
+        assert problem_text(as_problem(raised, "a/b")) == chinese
+    finally:
+        language.reset(token)
+
+
+@pytest.mark.parametrize(
+    ("written", "chinese"),
+    [
+        (
+            "Host local-1 cannot read gs://b/x, credentials: none: the identity of the backend's"
+            " machine, if it has one.",
+            "主机 local-1 无法读取 gs://b/x，凭据：无；使用后端所在机器的身份（如果有）。",
+        ),
+        (
+            "gs://b/x cannot be read: no permission to list there (403). Credentials: the login in"
+            " /etc/adc.json.",
+            "gs://b/x 无法读取：没有列举权限（403）。凭据：/etc/adc.json 中的登录凭据。",
+        ),
+        (
+            "gs://b/x cannot be read: no permission to list there (403)",
+            "gs://b/x 无法读取：没有列举权限（403）",
+        ),
+        (
+            "gs://b/x cannot be read: the Google login could not be used: Google's token server"
+            " cannot be reached. hint: check the network of the machine that reads the bucket, and"
+            " HTTPS_PROXY if it needs a proxy",
+            "gs://b/x 无法读取：无法使用 Google 登录凭据：无法连接 Google 令牌服务器。"
+            "提示：请检查读取存储桶的机器的网络；若需要代理，请检查 HTTPS_PROXY",
+        ),
+    ],
+)
+def test_a_finding_of_a_store_is_chinese(written: str, chinese: str) -> None:
+    found = recognize_finding(written)
+    assert found == written
+    assert isinstance(found, Message)
+    assert found.in_language("zh") == chinese
 
 
 @pytest.mark.parametrize("cause", Cause)

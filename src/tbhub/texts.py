@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from string import Formatter
 from typing import Any, Literal, Self, get_args
 
 _Kind = Literal["log", "problem", "finding"]
@@ -101,12 +102,13 @@ def _patterns(kind: _Kind) -> list[tuple[str, re.Pattern[str]]]:
     made = []
     known = {"log": _RECOGNIZED, "problem": _RECOGNIZED_PROBLEMS, "finding": _FINDINGS}
     for code, each in known[kind].items():
-        parts = re.split(r"\{(\w+)\}", each.en)
+        parts = [(literal, name) for literal, name, _, _ in Formatter().parse(each.en)]
         pattern = "".join(
-            f"(?P<{part}>{_VALUES.get(part, '.+?')})" if number % 2 else re.escape(part)
-            for number, part in enumerate(parts)
+            re.escape(literal) + (f"(?P<{name}>{_VALUES.get(name, '.+?')})" if name else "")
+            for literal, name in parts
         )
-        made.append((sum(map(len, parts[::2])), code, re.compile(pattern, re.DOTALL)))
+        words = sum(len(literal) for literal, _ in parts)
+        made.append((words, code, re.compile(pattern, re.DOTALL)))
     return [(code, pattern) for _, code, pattern in sorted(made, key=lambda each: -each[0])]
 
 
@@ -245,6 +247,18 @@ _PROBLEMS = {
         "此看板显示 {place}，而它不在你的工作区的任何日志目录或存储连接下。"
         "请联系管理员，或终止、删除此看板。",
     ),
+    # --- log directories
+    "logdir.awaited": Text(
+        "There is no directory {path} on the hub's machine as yet; it is waited for.",
+        "hub 的机器上还没有目录 {path}；hub 会等待它出现。",
+    ),
+    "logdir.no_access": Text(
+        "The hub may not read {path}; its user needs to be let in.",
+        "hub 无权读取 {path}；运行 hub 的用户需要读取权限。",
+    ),
+    # --- fields of a request
+    "field.wrong": Text("{field}: {why}", "{field}：{why}"),
+    "field.and": Text("{first}; {more}", "{first}；{more}"),
     # --- quotas
     "quota.yours": Text(
         "You have {used} boards running, and {allowed} are allowed at once. Stop one first:"
@@ -1083,6 +1097,9 @@ _RECOGNIZED_PROBLEMS = {
         "{where} is being watched in the workspace {name} already.",
         "工作区 {name} 已在监视 {where}。",
     ),
+    "logdir.not_on_hub": Text(
+        "There is no directory {where} on the hub's machine.", "hub 的机器上没有目录 {where}。"
+    ),
     "logdir.no_directory": Text(
         "{where} is not a directory of this machine.", "{where} 不是本机的目录。"
     ),
@@ -1142,6 +1159,42 @@ _RECOGNIZED_PROBLEMS = {
     ),
     "request.base": Text("the hub is below {where}", "hub 位于 {where} 之下。"),
     "request.large": Text("a request may have {n} MB", "请求最大为 {n} MB。"),
+    # --- fields of a request
+    "field.no_json": Text("this is not JSON: {why}", "不是有效的 JSON：{why}"),
+    "field.letters": Text(
+        "letters, digits and _ . - alone, the first a letter, a digit or _",
+        "只能含字母、数字和 _ . -，且以字母、数字或 _ 开头",
+    ),
+    "field.one_line": Text("one line, without control characters", "只能是一行，不含控制字符"),
+    "field.no_zero_bytes": Text("text without zero bytes", "不能含零字节"),
+    "field.missing": Text("field required", "缺少此字段"),
+    "field.unknown": Text("extra inputs are not permitted", "没有此字段"),
+    "field.greater": Text("input should be greater than {limit}", "应大于 {limit}"),
+    "field.at_least": Text(
+        "input should be greater than or equal to {limit}", "应大于或等于 {limit}"
+    ),
+    "field.less": Text("input should be less than {limit}", "应小于 {limit}"),
+    "field.at_most": Text("input should be less than or equal to {limit}", "应小于或等于 {limit}"),
+    "field.empty": Text("string should have at least 1 character", "不能为空"),
+    "field.short": Text("string should have at least {limit} characters", "至少 {limit} 个字符"),
+    "field.long": Text("string should have at most {limit} characters", "最多 {limit} 个字符"),
+    "field.no_integer": Text("input should be a valid integer", "应为整数"),
+    "field.integer_of_text": Text(
+        "input should be a valid integer, unable to parse string as an integer", "应为整数"
+    ),
+    "field.integer_of_number": Text(
+        "input should be a valid integer, got a number with a fractional part", "应为整数"
+    ),
+    "field.large_integer": Text(
+        "unable to parse input string as an integer, exceeded maximum size", "整数过大"
+    ),
+    "field.no_number": Text("input should be a valid number", "应为数"),
+    "field.number_of_text": Text(
+        "input should be a valid number, unable to parse string as a number", "应为数"
+    ),
+    "field.not_finite": Text("input should be a finite number", "应为有限的数"),
+    "field.no_text": Text("input should be a valid string", "应为文本"),
+    "field.choice": Text("input should be {expected}", "应为 {expected}"),
     # --- groups of runs
     "group.fields": Text(
         "group by one to {n} fields, as in {value}", "可按 1 至 {n} 个字段分组，例如 {value}。"
@@ -1298,9 +1351,44 @@ _RECOGNIZED_PROBLEMS = {
     "selector.range_zeros": Text(
         "the ends of the range differ in leading zeros", "范围两端的前导零不一致"
     ),
-    "selector.template": Text(
-        "template {selector}, column {column}: {value}",
-        "名称模板 {selector}，第 {column} 列：{value}",
+    # --- name templates
+    "template.wrong": Text(
+        "template {selector}, column {column}: {what}",
+        "名称模板 {selector}，第 {column} 列：{what}",
+    ),
+    "template.blank": Text(
+        "the template is blank; write for example {{workspace}}_{{run}}_{{logdir}}",
+        "名称模板为空；例如 {{workspace}}_{{run}}_{{logdir}}",
+    ),
+    "template.open_brace": Text(
+        "a {{ is not closed; close it with }}, or write {{{{ for a brace",
+        "{{ 未闭合；请用 }} 闭合，或用 {{{{ 表示花括号",
+    ),
+    "template.lone_brace": Text(
+        "a }} closes nothing; write }}}} for a brace", "多余的 }}；请用 }}}} 表示花括号"
+    ),
+    "template.no_name": Text(
+        "a field has no name; write for example {{run}} or {{hparams.lr}}",
+        "字段缺少名称；例如 {{run}} 或 {{hparams.lr}}",
+    ),
+    "template.no_hparam": Text(
+        "{{hparams.}} names no hyperparameter; write for example {{hparams.lr}}",
+        "{{hparams.}} 之后缺少超参数；例如 {{hparams.lr}}",
+    ),
+    # --- files of runs
+    "file.missing": Text("there is no file {where}", "没有文件 {where}"),
+    "file.not_directory": Text(
+        "{where}: a file is where a directory would have to be, or the reverse",
+        "{where}：路径上的文件应为目录，或目录应为文件",
+    ),
+    "file.changed": Text("{where} has been written to by someone else", "{where} 已被他人写入"),
+    "file.long_name": Text(
+        "{where}: the name is too long for the hub's file system",
+        "{where}：名称超出 hub 文件系统的长度限制",
+    ),
+    "file.disk_full": Text(
+        "the disk that the hub keeps files on is full; make room on it",
+        "hub 存放文件的磁盘已满；请清理空间",
     ),
 }
 
@@ -1348,6 +1436,11 @@ _FINDINGS = {
     "doctor.sent_environment": Text(
         "sent by the hub {value} from the hub's environment", "由 hub 从其环境变量提供 {value}"
     ),
+    "doctor.no_credentials": Text(
+        "none: the identity of the backend's machine, if it has one",
+        "无；使用后端所在机器的身份（如果有）",
+    ),
+    "doctor.login": Text("the login in {value}", "{value} 中的登录凭据"),
     "doctor.own": Text("of the backend's environment {value}", "后端的环境变量 {value}"),
     "doctor.traffic": Text(
         "Stores have been asked {n} times for {places} bytes.",
@@ -1390,6 +1483,7 @@ _FINDINGS = {
         "All runs that it showed were deleted or taken out.", "其显示的运行均已删除或移出。"
     ),
     "doctor.unreadable": Text("{where} cannot be read: {why}.", "{where} 无法读取：{why}。"),
+    "doctor.notice": Text("{where} cannot be read: {why}", "{where} 无法读取：{why}"),
     "doctor.unreadable_with": Text(
         "{where} cannot be read: {why}. Credentials: {by}.", "{where} 无法读取：{why}。凭据：{by}。"
     ),

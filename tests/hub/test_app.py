@@ -80,6 +80,37 @@ def test_a_selector_says_where_it_went_wrong(hub: HubProcess) -> None:
     assert details["text"] == "run1 where lr <"
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "chinese"),
+    [
+        ("workspaces", {"name": "a/b"}, "name：只能含字母、数字和 _ . -，且以字母、数字或 _ 开头"),
+        ("shares", {"expires_in": 0}, "expires_in：应大于 0"),
+        (
+            "boards",
+            {"runs": "all", "options": {"template": "{x"}},
+            "名称模板 '{x'，第 1 列：{ 未闭合；请用 } 闭合，或用 {{ 表示花括号",
+        ),
+    ],
+)
+def test_a_refused_field_is_said_in_the_language_of_the_client(
+    hub: HubProcess, path: str, body: dict[str, Any], chinese: str
+) -> None:
+    where = "boards/none/shares" if path == "shares" else path
+    headers = {"accept-language": "zh-CN,zh;q=0.9"}
+    answer = hub.ask("POST", f"/api/v1/{where}", json=body, headers=headers)
+    assert answer.json()["error"]["message"] == chinese
+
+
+def test_a_missing_log_directory_is_reported_in_the_language_of_the_client(
+    hub: HubProcess, tmp_path: Path
+) -> None:
+    headers = {"accept-language": "zh"}
+    new = {"path": str(tmp_path / "later"), "workspace": "default"}
+    made = hub.json("POST", "/api/v1/logdirs", json=new, headers=headers)
+    hub.json("DELETE", f"/api/v1/logdirs/{made['id']}")
+    assert made["notice"] == f"hub 的机器上还没有目录 {new['path']}；hub 会等待它出现。"
+
+
 def test_problems_are_pages_to_people(hub: HubProcess) -> None:
     accept = {"accept": "text/html"}
     for path in ("/nothing", "/boards/00000000/", "/boards/%3Cscript%3E/"):

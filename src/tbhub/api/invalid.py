@@ -7,16 +7,19 @@ from typing import Any
 
 
 def sentence(errors: Iterable[Mapping[str, Any]]) -> str:
-    """What pydantic has found, each with the field it is about."""
-    found = []
-    for each in errors:
-        if each["type"] == "json_invalid":  # its place is an offset, and no field
-            found.append(f"this is not JSON: {each.get('ctx', {}).get('error', each['msg'])}")
-            continue
-        name = ".".join(map(str, each["loc"]))
-        text = _text(each)
-        found.append(f"{name}: {text[:1].lower()}{text[1:]}" if name else text)
-    return "; ".join(found)
+    """Return what pydantic has found, each with the field it is about."""
+    return "; ".join(
+        f"{field}: {why}" if field else why for field, why in map(field_and_reason, errors)
+    )
+
+
+def field_and_reason(error: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the field that an error is about, empty if none, and what is wrong."""
+    if error["type"] == "json_invalid":  # its place is an offset, and no field
+        return "", f"this is not JSON: {error.get('ctx', {}).get('error', error['msg'])}"
+    field = ".".join(map(str, error["loc"]))
+    why = _text(error)
+    return field, f"{why[:1].lower()}{why[1:]}" if field else why
 
 
 def _text(error: Mapping[str, Any]) -> str:

@@ -18,7 +18,6 @@ from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import DataError
 from starlette.exceptions import HTTPException
 
-from tbhub.api.invalid import sentence
 from tbhub.api.problems import (
     BadRequest,
     Forbidden,
@@ -36,7 +35,7 @@ from tbhub.hub import answers, pages
 from tbhub.hub.forwarded import Forwarded
 from tbhub.hub.gate import asked_at
 from tbhub.hub.hub import Hub
-from tbhub.hub.language import language, language_of
+from tbhub.hub.language import language, language_of, refused_fields
 from tbhub.hub.page_files import PageFiles
 from tbhub.hub.pages import Chrome
 from tbhub.hub.routes import (
@@ -324,7 +323,7 @@ async def _invalid(request: Request, error: Exception) -> FastResponse:
     found = error.errors()
     fields = [".".join(map(str, each["loc"])) for each in found]
     # Where a field was found, in the body or the address, is no part of its name.
-    said = sentence({**each, "loc": each["loc"][1:]} for each in found)
+    said = refused_fields([{**each, "loc": each["loc"][1:]} for each in found])
     return _answered(request, BadRequest(said, fields=fields))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from typing import Any
 
+from tbhub.api.invalid import field_and_reason, sentence
 from tbhub.api.models import Findings
 from tbhub.api.problems import Problem
 from tbhub.boards.wsgi import Scope
@@ -21,6 +24,7 @@ from tbhub.texts import (
 
 COOKIE = "tbhub-language"  # set by web/src/lib/i18n.svelte.ts
 _MAX_HEADER = 1000
+_MAX_TRANSLATED = 10  # wrong fields of a request
 # Of the request that is being answered; English for programs.
 language: ContextVar[Language] = ContextVar("language", default="en")
 
@@ -84,6 +88,23 @@ def _finding_text(written: str) -> str:
     """Return a text of the doctor; what a host or a store said is known from logs."""
     found = recognize_finding(written)
     return translate(found if isinstance(found, Message) else recognize(written))
+
+
+def refused_fields(errors: Sequence[Mapping[str, Any]]) -> str:
+    """Return what is wrong with the fields of a request, in English.
+
+    Of a few fields it is a `Message`; a request may have as many wrong ones as it has bytes.
+    """
+    if not 0 < len(errors) <= _MAX_TRANSLATED:
+        return sentence(errors)
+    said = []
+    for field, written in map(field_and_reason, errors):
+        why = recognize_problem(written)
+        said.append(text("field.wrong", field=field, why=why) if field else why)
+    joined = said.pop()
+    while said:
+        joined = text("field.and", first=said.pop(), more=joined)
+    return joined
 
 
 def problem_text(problem: Problem) -> str:

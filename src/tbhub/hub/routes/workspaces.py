@@ -20,6 +20,7 @@ from tbhub.api.models import (
 from tbhub.api.problems import Conflict, NotFound
 from tbhub.catalog import workspaces as catalog
 from tbhub.hub.access import Caller
+from tbhub.hub.language import say
 from tbhub.hub.name_templates import check_template
 from tbhub.hub.routes.common import Admin, Number, Reader, TheHub, Word, problems
 from tbhub.hub.users import get_user
@@ -131,9 +132,9 @@ def _notice(path: str) -> str | None:
     if "://" in path:
         return None
     if not os.path.isdir(path):
-        return f"There is no directory {path} on the hub's machine as yet; it is waited for."
+        return say("logdir.awaited", path=path)
     if not os.access(path, os.R_OK | os.X_OK):
-        return f"The hub may not read {path}; its user needs to be let in."
+        return say("logdir.no_access", path=path)
     return None
 
 
