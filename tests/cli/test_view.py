@@ -316,7 +316,22 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         (["./x", "--memory", "lots"], "--memory lots: write for example 512M or 4G"),
         (["./x", "--name-template", "{run"], "template '{run', column 1: a { is not closed"),
         (["./x", "--group-by", "lr,"], "--group-by 'lr,' lacks a name"),
-        (["run7", "--host", "127.0.0.1"], "--host is for paths, and runs of a hub were named"),
+        *(
+            (
+                ["run7", *options],
+                f"{options[0]} is for paths, and runs of a hub were named: the hub serves their"
+                f" board. hint: leave {options[0]} out\n",
+            )
+            for options in (
+                ["--host", "127.0.0.1"],
+                ["--bind_all"],
+                ["--path_prefix", "/x"],
+                ["--port", "23127"],
+                ["--memory", "1GB"],
+                ["--no-cache"],
+                ["--logdir_spec", "a:b"],
+            )
+        ),
         (["./x", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port "),
     ],
 )

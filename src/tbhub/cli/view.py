@@ -35,6 +35,7 @@ _IGNORED = "Accepted for TensorBoard's sake; not needed here."
 
 
 def view(
+    context: typer.Context,
     paths: Annotated[
         list[str] | None,
         typer.Argument(
@@ -184,10 +185,19 @@ def view(
     if job or experiment or workspace or not all(map(is_path, paths)) or _are_runs(paths):
         from tbhub.cli.view_runs import ViewOptions, add_groups, view_runs
 
-        local = {"--host": host, "--bind_all": bind_all, "--path_prefix": path_prefix}
-        if wrong := next((option for option, value in local.items() if value), ""):
+        local = {
+            "--port": port and _is_given(context, "port"),
+            "--host": host,
+            "--bind_all": bind_all,
+            "--path_prefix": path_prefix,
+            "--logdir_spec": logdir_spec,
+            "--memory": memory and _is_given(context, "memory"),
+            "--no-cache": not cache,
+        }
+        if option := next((option for option, value in local.items() if value), ""):
             raise ValueError(
-                f"{wrong} is for paths, and runs of a hub were named: the hub has its own"
+                f"{option} is for paths, and runs of a hub were named: the hub serves their board."
+                f" hint: leave {option} out"
             )
         view_runs(
             add_groups([*paths, *(logdir or [])], job, experiment, workspace),
@@ -263,6 +273,11 @@ def view(
         serve(serving, socket)
     finally:
         follower.close()
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Return whether an option is on the command line, not in a variable of the environment."""
+    return str(context.get_parameter_source(name)).endswith("COMMANDLINE")
 
 
 def _sources(given: list[str]) -> list[Source]:
