@@ -240,6 +240,38 @@ def test_the_command_names_roles_and_takes_a_read_only_key_for_boards(
     assert "--for boards" in whole.stdout
 
 
+@pytest.mark.parametrize(
+    ("uri", "environment", "unknown", "bad"),
+    [
+        ("oss://bucket/x", {}, ["reach", "credentials", "bucket"], "region"),
+        (
+            "s3://bucket/x",
+            {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "x"}
+            | {"AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"},
+            [],
+            "reach",
+        ),
+    ],
+)
+def test_only_checks_below_the_failed_one_name_it_and_no_role_is_named_without_a_connection(
+    uri: str, environment: dict[str, str], unknown: list[str], bad: str
+) -> None:
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "OSS_"))
+    }
+    command = [*COMMAND, "storage", "test", uri]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean | environment)
+    assert done.returncode == 1
+    lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+    checks = [line for line in lines if line[0] != "for"]
+    at = [line[0] for line in checks].index(bad)
+    assert [line[0] for line in checks[:at]] == unknown
+    assert {line[2] for line in checks[:at]} <= {"not known"}
+    assert checks[at][1] == "BAD"
+    assert {line[2] for line in checks[at + 1 :]} == {"not tried, because of the above"}
+    assert "needs" not in done.stdout
+
+
 def test_every_cloud_has_roles() -> None:
     assert role("gs", "boards").startswith("Storage Object Viewer (")
     assert role("gs", "runs").startswith("Storage Object User (")

@@ -160,7 +160,7 @@ def try_out(
     - `tbhub storage test team --for boards` lists and reads; a read-only key is all it takes
     - `tbhub storage test team --for runs` also writes, 8 MB in parts among it, and deletes that
 
-    The last lines name the role that grants what is needed.
+    The last lines name the role that grants what is needed, once the credentials are accepted.
     """
     from tbhub.api.storage_findings import test_place
     from tbhub.catalog.selection import looks_like_path
@@ -214,10 +214,13 @@ def _print_findings(found: StorageFindings, purpose: StoragePurpose | None) -> N
     for each in found.findings:
         mark = {True: "ok", False: "BAD", None: "?"}[each.good]
         print(f"{each.check:<12} {mark:<4} {plain(each.text)}")
+    is_accepted = any(each.check == "credentials" and each.good for each in found.findings)
     wanted: tuple[StoragePurpose, ...] = (purpose,) if purpose else ("boards", "runs")
     for each_purpose in wanted:
-        mark = "ok" if each_purpose in found.usable_for else "BAD"
-        role = found.roles.get(each_purpose, "")
+        is_usable = each_purpose in found.usable_for
+        mark = "ok" if is_usable else "BAD"
+        # A role is granted to credentials: without accepted ones it is not what is missing.
+        role = found.roles.get(each_purpose, "") if is_usable or is_accepted else ""
         print(f"for {each_purpose:<8} {mark:<4} {f'needs {plain(role)}' if role else ''}".rstrip())
     if purpose is None and found.usable_for == ["boards"]:
         print("hint: if it is meant for boards alone, test it with --for boards")

@@ -218,9 +218,14 @@ class _Findings:
             self.add(CLOCK, True, "near enough to the store's")
 
     def all(self) -> list[Finding]:
-        unknown = "not tried, because of the above" if self.is_over else "not known"
-        checks = CHECKS_FOR[self._purpose]
-        return [self._by_check.get(check, Finding(check, None, unknown)) for check in checks]
+        found = []
+        unknown = "not known"
+        for check in CHECKS_FOR[self._purpose]:
+            finding = self._by_check.get(check, Finding(check, None, unknown))
+            if self.is_over and finding.good is False:
+                unknown = "not tried, because of the above"
+            found.append(finding)
+        return found
 
 
 @contextmanager
