@@ -358,6 +358,19 @@ def test_the_same_board_again(up: Up) -> None:
     assert start(up, "all", "--reuse") in (one, other)
 
 
+@pytest.mark.parametrize("options", [["--key", "again"], ["--reuse"]])
+def test_lines_of_an_earlier_start_are_not_printed_again(up: Up, options: list[str]) -> None:
+    given = ["start", "exp:b", *options, "--no-browser"]
+    first = up.done(*given)
+    assert "was placed on host" in first
+    found = first.splitlines()[0].replace("Scheduling", "Found").removesuffix("…")
+    assert up.done(*given).splitlines()[:2] == [found, first.splitlines()[-1]]
+    up.done("stop", found.partition("(id: ")[2].removesuffix(")"))
+    again = up.done(*given).splitlines()
+    assert again[0] == first.splitlines()[0]
+    assert any("was placed on host" in line for line in again)
+
+
 def test_a_key_that_has_another_board_says_so(up: Up) -> None:
     first = up.run("start", "exp:a", "--key", "K", "-d")
     again = up.run("start", "exp:a", "--key", "K", "-d")

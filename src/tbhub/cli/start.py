@@ -206,7 +206,7 @@ def start(
         if new.key is not None and (difference := difference_from_request(board, new)):
             print(f"tbhub: {plain(difference)}", file=sys.stderr)
         if not detach:
-            open_when_up(hub, board, patience, browser, wait=wait is not False, strict=strict)
+            open_when_up(hub, board, new, patience, browser, wait=wait is not False, strict=strict)
             return
         print(board.id, flush=True)
         if wait:
@@ -216,16 +216,24 @@ def start(
 def open_when_up(
     hub: Hub,
     board: Board,
+    new: NewBoard,
     patience: float,
     browser: bool,
     *,
     wait: bool = True,
     strict: bool = True,
 ) -> None:
-    """Print what happens until a board is up, then its address, and open it."""
-    print(f"Scheduling TensorBoard ({plain(board.name)}) (id: {board.id})…", flush=True)
+    """Print what happens until a board is up, then its address, and open it.
+
+    A board that has the key of `new`, or is reused, may be up: its log is of an earlier start.
+    """
+    from tbhub.client.tensorboard import UP
+
+    is_found = board.state in UP and (new.key is not None or new.reuse)
+    named = f"TensorBoard ({plain(board.name)}) (id: {board.id})"
+    print(f"Found {named}" if is_found else f"Scheduling {named}…", flush=True)
     if wait:
-        board = _wait(hub, board, patience, silent=False)
+        board = _wait(hub, board, patience, silent=is_found)
         _check(board, strict=strict)
     print(f"TensorBoard is running at: {board.url}", flush=True)
     open_board_page(hub, board, browser)

@@ -93,7 +93,7 @@ def view_runs(words: list[str], options: ViewOptions, *, browser: bool, as_json:
             if as_json:
                 print(json.dumps({"url": board.url}), flush=True)
             else:
-                open_when_up(hub, board, _START_TIMEOUT, browser)
+                open_when_up(hub, board, new, _START_TIMEOUT, browser)
     except HubUnreachable as error:
         if not (word := _future_directory(chosen)):
             raise
