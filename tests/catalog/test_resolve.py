@@ -207,10 +207,7 @@ def test_archived_runs_come_when_they_are_named(database: Database) -> None:
     assert found(database, "all where archived in (true, false)").run_ids == (shown, archived)
 
 
-def test_paths_are_runs_of_the_catalog_or_places(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_paths_are_runs_of_the_catalog_or_places(database: Database, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "logs")
     (tmp_path / "logs").mkdir()
     with database.begin() as c:
@@ -218,21 +215,26 @@ def test_paths_are_runs_of_the_catalog_or_places(
         below = rows.run(c, "b", location=f"{tmp_path}/logs/x/y")
         other = rows.run(c, "c", location=f"{tmp_path}/logs/x2")
         bucket = rows.run(c, "d", location="s3://bucket/p")
-    assert found(database, "./logs").run_ids == (above, below, other)
-    assert found(database, "logs/x/").run_ids == (above, below)
+    assert found(database, f"{tmp_path}/logs").run_ids == (above, below, other)
+    assert found(database, f"{tmp_path}/logs/x/").run_ids == (above, below)
     assert found(database, f"{tmp_path}/logs/../logs/x").run_ids == (above, below)
     assert found(database, f"file://{tmp_path}/logs/x2/").run_ids == (other,)
-    assert found(database, "./link/x2").run_ids == (other,)
+    assert found(database, f"{tmp_path}/link/x2").run_ids == (other,)
     assert found(database, "s3://bucket/p/").run_ids == (bucket,)
     assert found(database, "s3://bucket").run_ids == (bucket,)
     assert found(database, "/").run_ids == (above, below, other)
-    mixed = found(database, "./new ./new/ s3://b/q/ trial:1 s3://BUCKET/p")
-    assert mixed == Resolved(
-        (above,), (), (above,), (f"{tmp_path}/new", "s3://b/q", "s3://BUCKET/p")
-    )
-    assert found(database, "./new where id < 0").uris == (f"{tmp_path}/new",)
-    with database.read() as c, pytest.raises(NotFound, match=r"no run at or below \./new\."):
-        find_scope(c, parse("trial:1 ./new"), None)
+    new = f"{tmp_path}/new"
+    mixed = found(database, f"{new} {new}/ s3://b/q/ trial:1 s3://BUCKET/p")
+    assert mixed == Resolved((above,), (), (above,), (new, "s3://b/q", "s3://BUCKET/p"))
+    assert found(database, f"{new} where id < 0").uris == (new,)
+    with database.read() as c, pytest.raises(NotFound, match=rf"no run at or below {new}\."):
+        find_scope(c, parse(f"trial:1 {new}"), None)
+
+
+@pytest.mark.parametrize("path", [".", "./logs", "logs/", "../logs", "~nobody-here/logs"])
+def test_relative_path_is_refused(database: Database, path: str) -> None:
+    with pytest.raises(BadRequest, match="the hub needs the whole path"):
+        found(database, path)
 
 
 def test_a_path_that_cannot_be_resolved_is_compared_as_written(

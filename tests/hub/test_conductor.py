@@ -224,6 +224,60 @@ async def test_a_stopped_board_is_started_with_names_that_have_grown(
 
 
 @running
+async def test_a_name_with_slashes_is_no_path_of_the_hub(
+    sqlite: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "sub/exp9/run83"
+    places = [log(tmp_path / "runs" / parts, 1) for parts in ("exp9/run83", name)]
+    Catalog(sqlite)
+    with sqlite.begin() as connection:
+        run = FoundRun(str(places[1]), str(places[1]), "sub")
+        (number,) = add_found(connection, 1, None, [run], time.time()).values()
+    log(tmp_path / "elsewhere" / name / "other", 1)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    async with Conducted(sqlite, tmp_path) as hub:
+        conductor = hub.conductor
+        board = await hub.create(ADMIN, runs=name)
+        assert (board.trials, board.uris, board.sources) == ([number], [], [name])
+        config = await conductor.config(ADMIN, board.id)
+        for change in ({"reuse": True}, {"name": "again"}):
+            again = await hub.create(ADMIN, **{**config, **change})
+            assert (again.trials, again.uris) == ([number], [])
+            assert (again.id == board.id) == ("reuse" in change)
+        with sqlite.begin() as connection:
+            more = [FoundRun(str(place), str(place), "runs") for place in places[:1]]
+            (other,) = add_found(connection, 1, None, more, time.time()).values()
+        conductor.runs_changed([other])
+        mixed = await hub.create(ADMIN, trials=[other], follow=True)
+        assert await hub.names(mixed.id) == ["runs/exp9/run83"]
+        added = await conductor.add_runs(ADMIN, mixed.id, BoardRuns(runs=name))
+        assert (added.trials, added.uris) == ([other, number], [])
+        removed = await conductor.remove_runs(ADMIN, mixed.id, BoardRuns(runs=name))
+        assert (removed.trials, removed.uris, removed.sources) == ([other], [], ["trial:2"])
+        await conductor.restart(ADMIN, board.id)
+        await hub.until(board.id, State.RUNNING)
+        assert (await conductor.get(ADMIN, board.id)).uris == []
+        assert len(await hub.names(board.id)) == 1
+
+
+@running
+async def test_a_name_with_slashes_grows_on_boards(sqlite: Database, tmp_path: Path) -> None:
+    places = [log(tmp_path / parts / "b/c/run1", 1) for parts in ("x", "y")]
+    first, second = [FoundRun(str(place), str(place), "c") for place in places]
+    Catalog(sqlite)
+    with sqlite.begin() as connection:
+        add_found(connection, 1, None, [first], time.time())
+    async with Conducted(sqlite, tmp_path) as hub:
+        board = await hub.create(ADMIN, runs="b/c/run1")
+        with sqlite.begin() as connection:
+            (b,) = add_found(connection, 1, None, [second], time.time()).values()
+        hub.conductor.runs_changed([b])
+        await hub.shows(board.id, ["x/b/c/run1"])
+        assert (await hub.conductor.get(ADMIN, board.id)).sources == ["x/b/c/run1"]
+        assert (await hub.create(ADMIN, runs="x/b/c/run1", reuse=True)).id == board.id
+
+
+@running
 async def test_templates_know_every_column_and_have_defaults(
     sqlite: Database, tmp_path: Path
 ) -> None:

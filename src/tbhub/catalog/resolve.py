@@ -638,14 +638,26 @@ def _quoted(phrase: str) -> str:
 
 
 def location_spellings(uri: str) -> list[str]:
-    """A place as locations are written, first as it was named and then without links."""
+    """Return a place as locations are written, first as it was named and then without links.
+
+    Raises:
+        BadRequest: It is a path that depends on the current directory.
+    """
     if uri.lower().startswith("file://"):
         uri = unquote(uri[len("file://") :])
     elif is_uri(uri):
         scheme, _, rest = uri.partition("://")
         return [f"{scheme}://{rest.rstrip('/')}"]
-    path = os.path.abspath(os.path.expanduser(uri))
+    path = os.path.expanduser(uri)
+    if not os.path.isabs(path):
+        raise not_absolute(uri)
+    path = os.path.normpath(path)
     return list(dict.fromkeys([path, _real_path(path)]))
+
+
+def not_absolute(path: str) -> BadRequest:
+    """Return the error for a path that depends on the current directory."""
+    return BadRequest(f"{path}: the hub needs the whole path, beginning with /.")
 
 
 def known_spellings(connection: Connection, uri: str) -> list[str]:

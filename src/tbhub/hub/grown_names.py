@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from tbhub.catalog.resolve import find_runs
 from tbhub.catalog.run_lookup import Match
-from tbhub.catalog.selection import RunName, RunNumber, Selection, Term
+from tbhub.catalog.selection import Location, RunName, RunNumber, Selection, Term
 from tbhub.catalog.selectors import SelectorError, parse
 from tbhub.hub.places import Visible
 from tbhub.hub.sources import Asked
@@ -33,7 +33,7 @@ def with_grown_names(
     selections = [parse(text) for text in (asked.selector, *asked.added)]
     names = {term for each in selections for term in _names(each)}
     ours = {*shown, *asked.removed}
-    grown: dict[Term, Term] = {}
+    grown: dict[RunName | None, Term] = {}
     for name, matches in find_runs(connection, names, visible).items():
         mine = [match for match in matches if match.id in ours]
         if len(matches) > 1 and len(mine) == 1:
@@ -41,7 +41,9 @@ def with_grown_names(
     if not grown:
         return asked
     selector, *added = (str(_replaced(each, grown)) for each in selections)
-    words = {str(old): str(new) for old, new in grown.items()}
+    words = {str(name): str(new) for name, new in grown.items()}
+    for term in (term for each in selections for term in each.terms):
+        words[str(term)] = str(grown.get(_name_of(term), term))
     return replace(
         asked,
         selector=selector,
@@ -52,13 +54,21 @@ def with_grown_names(
 
 def _names(selection: Selection) -> list[RunName]:
     whole = [RunName(selection.phrase)] if selection.phrase else []
-    return [*whole, *(term for term in selection.terms if isinstance(term, RunName))]
+    return [*whole, *filter(None, map(_name_of, selection.terms))]
 
 
-def _replaced(selection: Selection, grown: Mapping[Term, Term]) -> Selection:
+def _name_of(term: Term) -> RunName | None:
+    """Return the name of a run that a term is; ``a/b/c`` is the end of a run's path."""
+    if isinstance(term, Location) and not term.is_path:
+        return RunName(term.uri)
+    return term if isinstance(term, RunName) else None
+
+
+def _replaced(selection: Selection, grown: Mapping[RunName | None, Term]) -> Selection:
     if selection.phrase and (whole := grown.get(RunName(selection.phrase))):
         return replace(selection, terms=(whole,))
-    return replace(selection, terms=tuple(grown.get(term, term) for term in selection.terms))
+    terms = tuple(grown.get(_name_of(term), term) for term in selection.terms)
+    return replace(selection, terms=terms)
 
 
 def _term_of(connection: Connection, run: Match, visible: Visible) -> Term:
@@ -66,7 +76,7 @@ def _term_of(connection: Connection, run: Match, visible: Visible) -> Term:
     for text in (run.name, str(RunName(run.name))):
         with suppress(SelectorError):
             terms = parse(text).terms
-            names = [term for term in terms if isinstance(term, RunName)]
+            names = list(filter(None, map(_name_of, terms)))
             found = find_runs(connection, names, visible)
             ids = [match.id for matches in found.values() for match in matches]
             if len(terms) == 1 and ids == [run.id]:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 from urllib.parse import unquote
 
 import orjson
@@ -20,12 +20,13 @@ from sqlalchemy import Column, Connection, select
 
 from tbhub.api.models import BoardOptions, NewBoard
 from tbhub.api.problems import Ambiguous, BadRequest, NotFound
-from tbhub.catalog.resolve import resolve
+from tbhub.catalog.resolve import not_absolute, resolve
 from tbhub.catalog.selection import (
     ExperimentNumber,
     Location,
     RunNumber,
     Selection,
+    Term,
     is_uri,
 )
 from tbhub.catalog.selectors import SelectorError, parse
@@ -172,8 +173,7 @@ def parsed(text: str) -> Selection:
         position = getattr(error, "position", None)
         raise BadRequest(str(error), position=position, text=text) from None
     terms = (
-        replace(term, uri=_whole(term.uri)) if isinstance(term, Location) and term.is_path else term
-        for term in selection.terms
+        replace(term, uri=_whole(term.uri)) if _is_place(term) else term for term in selection.terms
     )
     return replace(selection, terms=tuple(dict.fromkeys(terms)))
 
@@ -189,7 +189,7 @@ def _whole(uri: str) -> str:
     if is_uri(path):
         return spelled(path)
     if not os.path.isabs(path) or "\0" in path:
-        raise BadRequest(f"{uri}: the hub needs the whole path, beginning with /.")
+        raise not_absolute(uri)
     return os.path.normpath(path)
 
 
@@ -285,6 +285,11 @@ def _without_units(selector: str, gone: Collection[str]) -> str:
     return selector if left == units else ", ".join(left)
 
 
+def _is_place(term: Term) -> TypeGuard[Location]:
+    """Return whether a term is a place; ``a/b/c`` is the end of a run's path."""
+    return isinstance(term, Location) and term.is_path
+
+
 def _experiment_word(number: int) -> str:
     return str(ExperimentNumber(number=number))
 
@@ -300,7 +305,7 @@ def _place_word(uri: str) -> str:
 def _without_places(selection: Selection) -> Selection:
     if not _is_plain(selection):
         return selection
-    others = (each for each in selection.terms if not isinstance(each, Location))
+    others = (each for each in selection.terms if not _is_place(each))
     return replace(selection, terms=tuple(others))
 
 
@@ -308,7 +313,7 @@ def _places(asked: Asked, selections: Iterable[Selection]) -> Iterator[Location]
     """The places that a board is over."""
     for selection in selections:
         if _is_plain(selection):
-            yield from (each for each in selection.terms if isinstance(each, Location))
+            yield from filter(_is_place, selection.terms)
     for uri in (*asked.uris, *asked.added_uris):
         yield Location(uri, typed=uri)
 
