@@ -59,7 +59,7 @@ from tbhub.catalog.selection import (
     is_uri,
     quote,
 )
-from tbhub.catalog.selectors import MAX_RANGE
+from tbhub.catalog.selectors import MAX_RANGE, SelectorError, parse
 from tbhub.database.rows import among
 from tbhub.database.tables import experiments, jobs, logdirs, runs, workspaces
 
@@ -526,13 +526,21 @@ class _Lookup:
         more = len(self.unknown) - len(listed)
         text += f", and {more} more are unknown." if more else "."
         advice = self._advice(self.unknown[0][1])
-        first_word = self.phrase.partition(" ")[0]
-        if not advice and any(_typed(term) == first_word for _, term in self.unknown):
-            advice = f"hint: put quotes around a name with blanks: '{_quoted(self.phrase)}'."
+        if not advice and self.phrase and self._is_found(quoted := _quoted(self.phrase)):
+            advice = f"hint: put quotes around a name with blanks: '{quoted}'."
         return NotFound(
             f"{text} {advice}" if advice else text,
             terms=[_typed(term) for _, term in self.unknown],
         )
+
+    def _is_found(self, text: str) -> bool:
+        """Return whether each term of a text names something."""
+        try:
+            terms = parse(text).terms
+            _Lookup(self.connection, self.visible, self.empty_places, self.parts).scope(terms, True)
+        except (NotFound, Ambiguous, SelectorError):
+            return False
+        return True
 
     def _advice(self, term: Term) -> str:
         """What may have been meant."""
