@@ -500,6 +500,142 @@ async def test_a_board_whose_runs_were_all_deleted_says_so(
         assert not any("waits for the first data" in line.text for line in log.lines)
 
 
+def delete(database: Database, hub: Conducted, table: str, number: int) -> None:
+    """Delete a run or an experiment, as the API does."""
+    with database.begin() as connection:
+        connection.exec_driver_sql(f"DELETE FROM {table} WHERE id = {number}")
+    hub.conductor.runs_deleted([number])
+
+
+@running
+async def test_a_board_follows_although_a_named_run_was_deleted(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    catalog = Catalog(sqlite)
+    named, other = (catalog.run(log(tmp_path / n, 1), "one", name=n) for n in ("a", "b"))
+    catalog.run(log(tmp_path / "c", 1), "two", name="c")
+    async with Conducted(sqlite, tmp_path) as hub:
+        conductor = hub.conductor
+        texts = (f"exp:two trial:{named} b", "exp:two, a, b", "exp:two where id > 0, limit 9")
+        boards = [await hub.create(ADMIN, runs=text, follow=True) for text in texts[:2]]
+        boards.append(await hub.create(ADMIN, runs="exp:two", trials=[named, other], follow=True))
+        boards.append(await hub.create(ADMIN, runs="exp:two, a limit 5", follow=True))
+        delete(sqlite, hub, "runs", named)
+        new = catalog.run(log(tmp_path / "d", 1), "two", name="d")
+        again = catalog.run(log(tmp_path / "e", 1), "three", name="a")
+        conductor.runs_changed([new, again])
+        for board in boards[:3]:
+            await hub.shows(board.id, ["b", "c", "d"])
+        await hub.shows(boards[3].id, ["c", "d"])
+        for board, word in zip(boards, (f"trial:{named}", "a", f"trial:{named}", "a"), strict=True):
+            found = await conductor.get(ADMIN, board.id)
+            assert named not in found.trials
+            assert not any(word in each.split(", ") for each in found.sources), found.sources
+            left = await conductor.remove_runs(ADMIN, board.id, BoardRuns(runs=word))
+            assert left.runs == found.runs
+        with pytest.raises(NotFound, match="There is no run trial:77"):
+            await conductor.remove_runs(ADMIN, boards[0].id, BoardRuns(runs="trial:77"))
+        added = await conductor.add_runs(ADMIN, boards[1].id, BoardRuns(runs="a"))
+        assert added.sources == ["exp:two, b", "a"]
+        await hub.shows(boards[1].id, ["a", "b", "c", "d"])
+        taken = await conductor.remove_runs(ADMIN, boards[1].id, BoardRuns(runs="a"))
+        assert taken.runs == 3
+        delete(sqlite, hub, "runs", other)
+        conductor.runs_changed([catalog.run(log(tmp_path / "f", 1), "two", name="b")])
+        await hub.shows(boards[0].id, ["b", "c", "d"])  # the experiment has another b
+        await conductor.remove_runs(ADMIN, boards[0].id, BoardRuns(runs="b"))
+        await hub.shows(boards[0].id, ["c", "d"])
+
+
+@running
+async def test_a_board_follows_although_a_range_or_wildcard_names_nothing_now(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    catalog = Catalog(sqlite)
+    numbers = [catalog.run(log(tmp_path / n, 1), "one", name=n) for n in ("r1", "r2", "x9", "b")]
+    async with Conducted(sqlite, tmp_path) as hub:
+        board = await hub.create(ADMIN, runs="r1-r2, x*, b", follow=True)
+        for number in numbers[:3]:
+            delete(sqlite, hub, "runs", number)
+        await hub.shows(board.id, ["b"])
+        for name in ("x7", "r2"):
+            hub.conductor.runs_changed([catalog.run(log(tmp_path / "2" / name, 1), name=name)])
+            await hub.shows(board.id, ["b", "x7"] if name == "x7" else ["b", "r2", "x7"])
+        assert (await hub.conductor.get(ADMIN, board.id)).sources == ["r1-r2, x*, b"]
+
+
+@running
+async def test_what_was_deleted_is_not_listed(database: Database, tmp_path: Path) -> None:
+    runs = two_experiments(database, tmp_path)
+    async with Conducted(database, tmp_path) as hub:
+        conductor = hub.conductor
+        board = await hub.create(ADMIN, runs="exp:two, a", trials=[runs["b"], runs["a"]])
+        stopped = await hub.create(ADMIN, runs="a, b")
+        filtered = await hub.create(ADMIN, runs="a where id > 0")
+        ended = await hub.create(ADMIN, experiments=[2, 1])
+        await conductor.kill(ADMIN, ended.id)
+        await conductor.stop(ADMIN, stopped.id)
+        await conductor.list(ADMIN)
+        delete(database, hub, "runs", runs["a"])
+        delete(database, hub, "experiments", 2)
+        found = {each.id: each for each in (await conductor.list(ADMIN)).boards}
+        assert found[board.id].sources == [f"trial:{runs['b']}"]
+        assert (found[board.id].trials, found[board.id].experiments) == ([runs["b"]], [])
+        assert found[stopped.id].sources == ["b"]
+        assert found[filtered.id].sources == []  # not all runs
+        assert (found[ended.id].sources, found[ended.id].experiments) == (["exp:1"], [1])
+        config = await conductor.config(ADMIN, board.id)
+        assert (config["runs"], config["trials"]) == ("", [runs["b"]])
+        assert (await conductor.config(ADMIN, ended.id))["experiments"] == [1]
+        again = await hub.create(ADMIN, **{**config, "name": None})
+        assert await hub.names(again.id) == ["b"]
+
+
+@running
+async def test_a_name_never_means_a_later_run_on_a_board(sqlite: Database, tmp_path: Path) -> None:
+    catalog = Catalog(sqlite)
+    first = catalog.run(log(tmp_path / "1", 1), "one", name="a")
+    other = catalog.run(log(tmp_path / "2", 1), "one", name="b")
+    async with Conducted(sqlite, tmp_path) as hub:
+        conductor = hub.conductor
+        boards = [
+            await hub.create(ADMIN, runs=text, follow=follow)
+            for text, follow in (("a, b", True), ("a, b", False), ("exp:one", True))
+        ]
+        for board in boards:
+            await conductor.stop(ADMIN, board.id)
+        delete(sqlite, hub, "runs", first)
+        later = catalog.run(log(tmp_path / "3", 1), "two", name="a")
+        conductor.runs_changed([later])
+        for board in boards[:2]:
+            reused = await conductor.create(ADMIN, NewBoard(runs="a, b", reuse=True))
+            assert reused.id != board.id
+            await conductor.start_board(ADMIN, board.id)
+            found = await hub.until(board.id, State.RUNNING)
+            assert found.sources == ["b"]
+            assert await hub.names(board.id) == ["b"]
+            assert (await conductor.config(ADMIN, board.id))["runs"] == "b"
+        delete(sqlite, hub, "runs", other)
+        delete(sqlite, hub, "experiments", 1)
+        new = catalog.run(log(tmp_path / "4", 1), "one", name="c")
+        conductor.runs_changed([new])
+        await conductor.start_board(ADMIN, boards[2].id)
+        found = await hub.until(boards[2].id, State.WAITING)
+        assert (found.sources, found.experiments, found.runs) == ([], [], 0)
+
+
+@running
+async def test_a_renamed_run_is_listed_by_its_new_name(sqlite: Database, tmp_path: Path) -> None:
+    runs = two_experiments(sqlite, tmp_path)
+    async with Conducted(sqlite, tmp_path) as hub:
+        board = await hub.create(ADMIN, runs="a, c", follow=True)
+        with sqlite.begin() as connection:
+            connection.exec_driver_sql(f"UPDATE runs SET name = 'x' WHERE id = {runs['a']}")
+        await hub.conductor.run_renamed(runs["a"])
+        await hub.shows(board.id, ["c", "x"])
+        assert (await hub.conductor.get(ADMIN, board.id)).sources == ["x, c"]
+
+
 @running
 async def test_a_run_that_is_deleted_after_the_hub_was_restarted_leaves_its_boards(
     sqlite: Database, tmp_path: Path

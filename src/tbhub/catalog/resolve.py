@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
@@ -78,12 +78,14 @@ class Resolved:
         experiments: Those that were named.
         trials: Runs that were named one by one, without those of the experiments.
         uris: Places that hold no run of the catalog, absolute.
+        meant: The number of the run or experiment that each name means, by the term as typed.
     """
 
     run_ids: tuple[int, ...] = ()
     experiments: tuple[int, ...] = ()
     trials: tuple[int, ...] = ()
     uris: tuple[str, ...] = ()
+    meant: Mapping[str, int] = field(default_factory=dict)
 
 
 def resolve(
@@ -123,6 +125,7 @@ def resolve(
         scope.experiments,
         tuple(number for number in scope.trials if number in there),
         scope.uris,
+        scope.meant,
     )
 
 
@@ -146,6 +149,7 @@ class Scope:
     trials: tuple[int, ...]
     uris: tuple[str, ...]
     wide: bool
+    meant: Mapping[str, int]
 
 
 def find_scope(
@@ -198,6 +202,7 @@ class _Lookup:
     named: list[Clause] = field(default_factory=list)
     wide: list[Clause] = field(default_factory=list)
     unknown: list[tuple[str, Term]] = field(default_factory=list)  # with the noun for it
+    meant: dict[str, int] = field(default_factory=dict)
 
     def called(self, name: str) -> list[Match]:
         """Return the runs that a name means."""
@@ -232,6 +237,7 @@ class _Lookup:
             tuple(self._without(dict.fromkeys((*trials, *ranges)), found_experiments)),
             uris,
             self.visible is None and All() in terms,
+            self.meant,
         )
 
     def _seen(self, table: Table) -> Clause:
@@ -296,6 +302,8 @@ class _Lookup:
             fitting = matches[name]
             if len(fitting) > 1:
                 raise several(_typed(term), fitting)
+            if fitting:
+                self.meant[_typed(term)] = fitting[0].id
             fitting = fitting or self._stages(term, name)
             found |= dict.fromkeys(match.id for match in fitting)
             if not fitting:
@@ -412,6 +420,7 @@ class _Lookup:
                 raise _ambiguous(term, [home for home, _ in matches])
             else:
                 found[matches[0][1]] = None
+                self.meant[_typed(term)] = matches[0][1]
         return found
 
     # --- things that may be many

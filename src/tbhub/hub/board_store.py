@@ -34,6 +34,7 @@ from tbhub.database.tables import (
     users,
     workspaces,
 )
+from tbhub.hub.deleted_sources import Numbers, find_deleted, named_by, without_deleted
 from tbhub.hub.registry import Entry
 from tbhub.hub.sources import Asked, Shown, has_places
 
@@ -195,7 +196,7 @@ def set_shown(connection: Connection, board_id: str, asked: Asked, shown: Shown)
     rows = [{"board_id": board_id, "run_id": number} for number in fresh]
     insert_new(connection, board_runs, rows)
     kept = {"asked": asked.to_json(), "shown": shown.to_json()}
-    values = {"asked": kept, "sources": list(shown.uris)}
+    values = {"selector": asked.selector, "asked": kept, "sources": list(shown.uris)}
     connection.execute(update(boards).where(boards.c.id == board_id), values)
 
 
@@ -282,17 +283,26 @@ def boards_of(connection: Connection, board_ids: Sequence[str]) -> dict[str, Boa
     )
     columns = (boards, users.c.name.label("owner"), workspaces.c.name.label("workspace"))
     chosen = select(*columns).select_from(joined)
-    rows = connection.execute(chosen.where(among(connection, boards.c.id, board_ids)))
-    return {row["id"]: _board(dict(row)) for row in rows.mappings()}
+    rows = connection.execute(chosen.where(among(connection, boards.c.id, board_ids))).mappings()
+    given = [(dict(row), Asked.from_json(row["selector"], row["asked"]["asked"])) for row in rows]
+    numbers = Numbers()
+    for row, asked in given:
+        shown = row["asked"]["shown"]
+        named = Numbers(frozenset(shown["trials"]), frozenset(shown["experiments"]))
+        numbers |= named | named_by(asked)
+    deleted = find_deleted(connection, numbers)
+    return {
+        row["id"]: _board(row, without_deleted(asked, deleted), deleted) for row, asked in given
+    }
 
 
-def _board(row: dict[str, Any]) -> Board:
-    kept = row.pop("asked")
-    shown, asked = kept["shown"], Asked.from_json(row["selector"], kept["asked"])
+def _board(row: dict[str, Any], asked: Asked, deleted: Numbers) -> Board:
+    shown = row.pop("asked")["shown"]
     words, now = asked.words(), asked.current()
     # Of places that are runs we know, nothing else says that they were named.
     row["selector"] = now.selector or ", ".join(str(Location(uri)) for uri in now.uris)
-    row["experiments"], row["trials"] = shown["experiments"], shown["trials"]
+    row["experiments"] = [each for each in shown["experiments"] if each not in deleted.experiments]
+    row["trials"] = [each for each in shown["trials"] if each not in deleted.runs]
     row["uris"] = row["sources"]
     row["sources"] = words
     row["options"] = BoardOptions.model_validate(row["options"])

@@ -44,8 +44,10 @@ from tbhub.hub import sources
 from tbhub.hub.access import Caller
 from tbhub.hub.board_access import missing_rights
 from tbhub.hub.bus import Bus
+from tbhub.hub.deleted_sources import existing
 from tbhub.hub.followed import Followed
 from tbhub.hub.gate import asked_at
+from tbhub.hub.grown_names import with_current_names
 from tbhub.hub.host_link import HostLink
 from tbhub.hub.host_payload import Credentials, no_credentials
 from tbhub.hub.keeper import Keeper
@@ -138,7 +140,7 @@ class Conductor:
         """
         found = await self.get(caller, board)
         asked: Asked = await self._keeper.read(
-            lambda connection: store.asked_of(connection, found.id)
+            lambda connection: existing(connection, store.asked_of(connection, found.id))
         )
         runs, added = asked.selectors()
         now = asked.current()
@@ -368,6 +370,8 @@ class Conductor:
                 mine = [each for each in mine if each.key == new.key]
             else:
                 key = asked.key(new.options, new.follow)
+                for each in [each for each in mine if each.sources_key == key]:
+                    await self._followed.rename_sources(each)  # to what they mean now
                 alike = [each for each in mine if each.sources_key == key]
                 kept = await self._unchanged(alike) - (await self._missing(caller, alike)).keys()
                 mine = [each for each in alike if each.id in kept]
@@ -435,7 +439,7 @@ class Conductor:
                 held = (boards.c.owner_id == caller.user_id) & (boards.c.key == new.key)
                 ended = held & (boards.c.state == State.TERMINATED.value)
                 connection.execute(update(boards).where(ended), {"key": None})
-            store.insert_board(connection, values, asked, shown)
+            store.insert_board(connection, values, replace(asked, meant=shown.meant), shown)
             store.add_lines(
                 connection, board_id, [Say(f"{sources.described(shown)}; waiting for a host")]
             )
@@ -543,7 +547,9 @@ class Conductor:
             was = store.shown_by(connection, entry.id)
             shown = sources.joined(was, found)
             below = ids_below(connection, found.uris, caller.visible)
+            visible = store.visible_to(connection, entry.owner_id)
             before = store.asked_of(connection, entry.id)
+            before = with_current_names(connection, before, was.run_ids, visible)
             now = sources.add(before, asked, found, below)
             store.set_shown(connection, entry.id, now, shown)
             more = sources.without(connection, shown, was)
@@ -561,10 +567,10 @@ class Conductor:
         entry, asked = await self._to_change_runs(caller, board), _asked(less)
 
         def remove(connection: Connection) -> Shown:
-            found = sources.named_runs(connection, asked, caller.visible)
+            before = existing(connection, store.asked_of(connection, entry.id))
+            found = sources.named_runs(connection, asked, caller.visible, before.deleted_words)
             was = store.shown_by(connection, entry.id)
             shown = sources.without(connection, was, found)
-            before = store.asked_of(connection, entry.id)
             now = sources.remove(
                 connection,
                 before,
@@ -722,6 +728,12 @@ class Conductor:
         """Runs have come, gone or changed: boards that follow look again."""
         self._followed.look_soon()
 
+    def runs_deleted(self, run_ids: Collection[int]) -> None:
+        """Runs or experiments were deleted: boards list and show them no more."""
+        for entry in self.registry:
+            entry.changed()
+        self.runs_changed(run_ids)
+
     def rights_changed(self, owner_id: int | None = None) -> None:
         """Notify owners of boards: what they may see of them may have changed.
 
@@ -739,6 +751,9 @@ class Conductor:
         chosen = select(board_runs.c.board_id).where(board_runs.c.run_id == run)
         showing: set[str] = await self._keeper.read(lambda c: set(c.scalars(chosen)))
         for entry in live(self.registry):
+            if entry.id in showing:
+                await self._followed.rename_sources(entry)
+                self._keeper.publish(entry)
             if entry.id in showing or entry.has_places:
                 await self._keeper.check_payload(entry)
 

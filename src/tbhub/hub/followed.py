@@ -18,7 +18,7 @@ from tbhub.api.problems import Problem
 from tbhub.boards.life import READY, Say
 from tbhub.hub import board_store as store
 from tbhub.hub import sources
-from tbhub.hub.grown_names import with_grown_names
+from tbhub.hub.grown_names import with_current_names
 from tbhub.hub.keeper import Keeper
 from tbhub.hub.registry import Entry, live
 from tbhub.hub.sources import Asked, Shown
@@ -60,10 +60,14 @@ class Followed:
         self._keeper.poke(entry)
 
     async def refresh(self, entry: Entry, *, whole: bool = True) -> None:
-        """Looks up again what a board was asked to show; if that is not there, nothing changes.
+        """Look up again what a board was asked to show, without what was deleted.
+
+        Nothing changes if a source may not be seen any more.
 
         `whole`: all of it, and not only places.
         """
+        if whole:
+            await self.rename_sources(entry)
         try:
             changed = await self._keeper.surely(self._refresh(entry, whole))
         except Problem as error:
@@ -74,24 +78,23 @@ class Followed:
             self._keeper.poke(entry)
 
     async def rename_sources(self, entry: Entry) -> None:
-        """Name the sources of a board by the names that its runs have now."""
+        """Name the sources of a board by the names that its runs have now; not deleted ones."""
         await self._keeper.surely(self._rename_sources(entry))
 
     async def _rename_sources(self, entry: Entry) -> None:
         def look_up(connection: Connection) -> tuple[Asked, Asked, str]:
             asked, shown = store.asked_of(connection, entry.id), store.run_ids(connection, entry.id)
             visible = store.visible_to(connection, entry.owner_id)
-            grown = with_grown_names(connection, asked, shown, visible)
-            options = store.options_of(connection, entry.id)
-            return asked, grown, grown.key(options, entry.follow)
+            now = with_current_names(connection, asked, shown, visible)
+            return asked, now, now.key(store.options_of(connection, entry.id), entry.follow)
 
         async with entry.lock:
             if entry.deleted:
                 return
-            asked, grown, key = await self._keeper.read(look_up)
-            if grown != asked:
+            asked, now, key = await self._keeper.read(look_up)
+            if now != asked:
                 await self._keeper.write(
-                    lambda connection: store.set_asked(connection, entry.id, grown, key)
+                    lambda connection: store.set_asked(connection, entry.id, now, key)
                 )
                 entry.sources_key = key
 
@@ -140,7 +143,8 @@ class Followed:
             if found.get(entry.id, (0, 0)) != (entry.seen_runs, entry.seen_names)
         ]
         for entry in changed:
-            await self.rename_sources(entry)
+            if not entry.follow:
+                await self.rename_sources(entry)
             entry.stale = True
         for entry in up:
             if entry.follow or entry.has_places:
@@ -157,7 +161,7 @@ def _look_up(connection: Connection, entry: Entry, whole: bool) -> tuple[Asked, 
     asked, before = store.asked_of(connection, entry.id), store.shown_by(connection, entry.id)
     visible = store.visible_to(connection, entry.owner_id)
     if whole:
-        shown = sources.show(connection, asked, visible)
+        shown = sources.show(connection, asked, visible, skip_missing=True)
     elif sources.has_places(asked):
         shown = sources.show_places(connection, asked, before, visible)
     else:

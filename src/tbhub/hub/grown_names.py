@@ -1,7 +1,8 @@
-"""Sources of boards whose names have grown.
+"""Sources of boards by the names that their runs have now.
 
 A found run is called by more of its path when another run of its name is found. A board that was
-started over ``run31`` is over ``exp3/run31`` from then on: its old source names two runs.
+started over ``run31`` is over ``exp3/run31`` from then on: its old source names two runs. A run
+that was renamed is listed by its new name, and one that was deleted is not listed.
 """
 
 from __future__ import annotations
@@ -10,51 +11,59 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from tbhub.catalog.resolve import find_runs
-from tbhub.catalog.run_lookup import Match
 from tbhub.catalog.selection import Location, RunName, RunNumber, Selection, Term
 from tbhub.catalog.selectors import SelectorError, parse
+from tbhub.database.tables import runs
+from tbhub.hub.deleted_sources import existing
 from tbhub.hub.places import Visible
 from tbhub.hub.sources import Asked
 
 
-def with_grown_names(
+def with_current_names(
     connection: Connection, asked: Asked, shown: Collection[int], visible: Visible
 ) -> Asked:
-    """Return the sources of a board, each run by a name that means this run only.
-
-    A name is replaced if it means several runs now, exactly one of which is the board's.
+    """Return the sources of a board that exist, each run by a name that means this run only.
 
     Args:
-        shown: The runs that the board shows.
+        shown: The runs that the board shows. A name of which is not known what it meant means the
+            one of these that is called so.
     """
+    asked = existing(connection, asked)
     selections = [parse(text) for text in (asked.selector, *asked.added)]
-    names = {term for each in selections for term in _names(each)}
+    names = {word: name for each in selections for word, name in _names(each).items()}
+    matches = find_runs(connection, set(names.values()), visible)
     ours = {*shown, *asked.removed}
-    grown: dict[RunName | None, Term] = {}
-    for name, matches in find_runs(connection, names, visible).items():
-        mine = [match for match in matches if match.id in ours]
-        if len(matches) > 1 and len(mine) == 1:
-            grown[name] = _term_of(connection, mine[0], visible)
-    if not grown:
-        return asked
+    meant = dict(asked.meant)
+    grown: dict[str, Term] = {}
+    for word, name in names.items():
+        found = [match.id for match in matches[name]]
+        if word not in meant:
+            mine = [number for number in found if number in ours]
+            if len(mine) != 1:
+                continue
+            meant[word] = mine[0]
+        if found != [meant[word]] and (term := _term_of(connection, meant[word], visible)):
+            grown[word] = term
+            meant[str(term)] = meant.pop(word)
     selector, *added = (str(_replaced(each, grown)) for each in selections)
-    words = {str(name): str(new) for name, new in grown.items()}
-    for term in (term for each in selections for term in each.terms):
-        words[str(term)] = str(grown.get(_name_of(term), term))
     return replace(
         asked,
         selector=selector,
         added=tuple(added),
-        removed_words=tuple(words.get(word, word) for word in asked.removed_words),
+        removed_words=tuple(str(grown.get(word, word)) for word in asked.removed_words),
+        meant=meant,
     )
 
 
-def _names(selection: Selection) -> list[RunName]:
-    whole = [RunName(selection.phrase)] if selection.phrase else []
-    return [*whole, *filter(None, map(_name_of, selection.terms))]
+def _names(selection: Selection) -> dict[str, RunName]:
+    """Return the names of runs in a selection, by how they are written."""
+    found = {term.typed: _name_of(term) for term in selection.terms}
+    if selection.phrase:
+        found[selection.phrase] = RunName(selection.phrase)
+    return {word: name for word, name in found.items() if name is not None}
 
 
 def _name_of(term: Term) -> RunName | None:
@@ -64,21 +73,27 @@ def _name_of(term: Term) -> RunName | None:
     return term if isinstance(term, RunName) else None
 
 
-def _replaced(selection: Selection, grown: Mapping[RunName | None, Term]) -> Selection:
-    if selection.phrase and (whole := grown.get(RunName(selection.phrase))):
+def _replaced(selection: Selection, grown: Mapping[str, Term]) -> Selection:
+    if whole := grown.get(selection.phrase):
         return replace(selection, terms=(whole,))
-    terms = tuple(grown.get(_name_of(term), term) for term in selection.terms)
-    return replace(selection, terms=terms)
+    return replace(selection, terms=tuple(grown.get(term.typed, term) for term in selection.terms))
 
 
-def _term_of(connection: Connection, run: Match, visible: Visible) -> Term:
-    """Return a term that means one run: its name, or its number if the name may mean others."""
-    for text in (run.name, str(RunName(run.name))):
+def _term_of(connection: Connection, run: int, visible: Visible) -> Term | None:
+    """Return a term that means one run: its name, or its number if the name may mean others.
+
+    None if the run may not be seen.
+    """
+    chosen = select(runs.c.name, runs.c.workspace_id).where(runs.c.id == run)
+    row = connection.execute(chosen).one()
+    if visible is not None and row.workspace_id not in visible:
+        return None
+    for text in (row.name, str(RunName(row.name))):
         with suppress(SelectorError):
             terms = parse(text).terms
             names = list(filter(None, map(_name_of, terms)))
             found = find_runs(connection, names, visible)
             ids = [match.id for matches in found.values() for match in matches]
-            if len(terms) == 1 and ids == [run.id]:
+            if len(terms) == 1 and ids == [run]:
                 return terms[0]
-    return RunNumber(run.id)
+    return RunNumber(run)

@@ -246,13 +246,16 @@ class Hub:
         """Runs of some workspaces have come or changed. Any thread may say so."""
         self.bus.publish(Event(kind="runs", data={"count": len(ids)}), workspaces=places)
         self.files.runs_changed(ids)
-        self.update_boards(ids)
+        self._notify(self.conductor.runs_changed, ids)
 
-    def update_boards(self, ids: Sequence[int]) -> None:
-        """Have live boards show what has come or was deleted. Any thread may call it."""
+    def runs_deleted(self, ids: Sequence[int]) -> None:
+        """Take deleted runs and experiments out of boards. Any thread may call it."""
+        self._notify(self.conductor.runs_deleted, ids)
+
+    def _notify(self, notify: Callable[[Sequence[int]], None], ids: Sequence[int]) -> None:
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self.conductor.runs_changed, ids)
+                self._loop.call_soon_threadsafe(notify, ids)
 
     async def in_thread(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Does what asks the database, from an event loop."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any, TypeGuard, TypeVar
 from urllib.parse import unquote
@@ -33,6 +33,7 @@ from tbhub.catalog.selectors import SelectorError, parse
 from tbhub.database.rows import chunks
 from tbhub.database.tables import runs
 from tbhub.hub.board_access import may_open
+from tbhub.hub.bound_names import bound, resolve_existing
 from tbhub.hub.name_templates import check_template
 from tbhub.hub.places import Visible, ids_below, open_places, spelled
 
@@ -53,26 +54,29 @@ class Asked:
     removed: tuple[int, ...] = ()  # numbers of runs
     removed_uris: tuple[str, ...] = ()
     removed_words: tuple[str, ...] = ()  # sources of which nothing is left, see `_units`
+    deleted_words: tuple[str, ...] = ()  # sources that were deleted from the catalog
+    # The run or experiment that each name in a selector meant when it was given. A later one of
+    # that name is another.
+    meant: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As it is kept; the selector has a column of its own."""
-        found = {name: list(value) for name, value in asdict(self).items() if name != "selector"}
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in asdict(self).items() if value and name != "selector"}
 
     @classmethod
     def from_json(cls, selector: str, kept: Mapping[str, Any]) -> Asked:
         """As it was kept."""
-        names = cls.__dataclass_fields__.keys() - {"selector"}
+        names = cls.__dataclass_fields__.keys() - {"selector", "meant"}
         found = {name: tuple(value) for name, value in kept.items() if name in names}
-        return cls(selector, **found)
+        return cls(selector, **found, meant=kept.get("meant", {}))
 
     def words(self) -> list[str]:
         """Return every source that is shown, as selectors name it, added ones last."""
         now = self.current()
         found = [
             now.selector,
-            *map(_experiment_word, now.experiments),
-            *map(_run_word, now.trials),
+            *map(experiment_word, now.experiments),
+            *map(run_word, now.trials),
             *map(_place_word, now.uris),
             *now.added,
             *map(_place_word, now.added_uris),
@@ -84,12 +88,12 @@ class Asked:
         gone = {*self.removed_words, *map(_place_word, self.removed_uris)}
         if not gone:
             return self
-        selector, *added = (_without_units(each, gone) for each in (self.selector, *self.added))
+        selector, *added = (without_units(each, gone) for each in (self.selector, *self.added))
         return replace(
             self,
             selector=selector,
-            experiments=tuple(n for n in self.experiments if _experiment_word(n) not in gone),
-            trials=tuple(n for n in self.trials if _run_word(n) not in gone),
+            experiments=tuple(n for n in self.experiments if experiment_word(n) not in gone),
+            trials=tuple(n for n in self.trials if run_word(n) not in gone),
             uris=tuple(uri for uri in self.uris if _place_word(uri) not in gone),
             added=tuple(filter(None, added)),
             added_uris=tuple(uri for uri in self.added_uris if _place_word(uri) not in gone),
@@ -129,13 +133,18 @@ class Asked:
 
 @dataclass(frozen=True)
 class Shown:
-    """What that comes to: runs of the catalog, other places, and what was named one by one."""
+    """What that comes to: runs of the catalog, other places, and what was named one by one.
+
+    Attributes:
+        meant: See `Asked`.
+    """
 
     run_ids: tuple[int, ...]
     uris: tuple[str, ...]
     experiments: tuple[int, ...]
     trials: tuple[int, ...]
     workspaces: frozenset[int]
+    meant: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """What is kept of it beside the runs."""
@@ -205,11 +214,16 @@ def check_options(options: BoardOptions) -> None:
         raise BadRequest(str(error)) from None
 
 
-def show(connection: Connection, asked: Asked, visible: Visible) -> Shown:
+def show(
+    connection: Connection, asked: Asked, visible: Visible, *, skip_missing: bool = False
+) -> Shown:
     """What is asked for, as far as it may be seen.
 
     Places are shown whole, see `places`; a selector with a filter, an order or a limit names known
     runs only.
+
+    Args:
+        skip_missing: Show the rest where something that was named does not exist any more.
 
     Raises:
         NotFound: Something that was named is not there, or may not be seen.
@@ -217,9 +231,10 @@ def show(connection: Connection, asked: Asked, visible: Visible) -> Shown:
     """
     removed, removed_uris = asked.removed, asked.removed_uris
     asked = asked.current()
-    selections = [parse(asked.selector), *map(parse, asked.added)]
+    selections = [bound(parse(each), asked.meant) for each in (asked.selector, *asked.added)]
+    look_up = resolve_existing if skip_missing else resolve
     parts = [
-        resolve(connection, _without_places(each), visible, *named)
+        look_up(connection, _without_places(each), visible, *named)
         for each, named in zip(
             selections,
             ((asked.experiments, asked.trials), *[((), ())] * len(asked.added)),
@@ -236,6 +251,7 @@ def show(connection: Connection, asked: Asked, visible: Visible) -> Shown:
         _union([named], _emptied(connection, removed, run_ids)),
         _union([part.trials for part in parts], out),
         _of_runs(connection, runs.c.workspace_id, run_ids),
+        {word: number for part in parts for word, number in part.meant.items()},
     )
 
 
@@ -278,7 +294,7 @@ def _is_joinable(selection: Selection) -> bool:
     return _is_plain(selection) and not selection.phrase
 
 
-def _without_units(selector: str, gone: Collection[str]) -> str:
+def without_units(selector: str, gone: Collection[str]) -> str:
     selection = parse(selector)
     units = _units(selection)
     left = [unit for unit in units if unit not in gone]
@@ -290,11 +306,11 @@ def _is_place(term: Term) -> TypeGuard[Location]:
     return isinstance(term, Location) and term.is_path
 
 
-def _experiment_word(number: int) -> str:
+def experiment_word(number: int) -> str:
     return str(ExperimentNumber(number=number))
 
 
-def _run_word(number: int) -> str:
+def run_word(number: int) -> str:
     return str(RunNumber(number=number))
 
 
@@ -318,8 +334,24 @@ def _places(asked: Asked, selections: Iterable[Selection]) -> Iterator[Location]
         yield Location(uri, typed=uri)
 
 
-def named_runs(connection: Connection, asked: Asked, visible: Visible) -> Shown:
-    """Return what is to be taken out: places, and every known run they and selectors name."""
+def named_runs(
+    connection: Connection, asked: Asked, visible: Visible, deleted: Collection[str] = ()
+) -> Shown:
+    """Return what is to be taken out: places, and every known run they and selectors name.
+
+    Args:
+        deleted: Sources of the board that were deleted, which may be named although they are gone.
+    """
+    try:
+        return _named_runs(connection, asked, visible)
+    except NotFound:
+        left = without_units(asked.selector, deleted)
+        if left == asked.selector:
+            raise
+        return _named_runs(connection, replace(asked, selector=left), visible)
+
+
+def _named_runs(connection: Connection, asked: Asked, visible: Visible) -> Shown:
     selections = [parse(asked.selector)]
     places = [each.uri for each in _places(asked, selections)]
     others = replace(asked, uris=(), selector=str(_without_places(selections[0])))
@@ -367,8 +399,11 @@ def add(asked: Asked, more: Asked, found: Shown, below: Sequence[int] = ()) -> A
     """With more added, which is now found to be so much; `below` are the known runs of places."""
     units = frozenset(_all_units(more))
     places = frozenset(map(_place_uri, _places(more, [parse(more.selector)])))
+    given = {*units, *map(str, bound(parse(more.selector), found.meant).terms)}
     back = replace(
         asked,
+        meant={**asked.meant, **found.meant},
+        deleted_words=_union([asked.deleted_words], frozenset(given)),
         removed=_union([asked.removed], frozenset((*found.run_ids, *below))),
         removed_uris=_union([asked.removed_uris], places | frozenset(found.uris)),
         removed_words=_union([asked.removed_words], units),
@@ -416,7 +451,7 @@ def remove(
         if any(_place_uri(each) in shown.uris for each in _places(Asked(), [selection])):
             return False
         try:
-            here = resolve(connection, selection, visible)
+            here = resolve(connection, bound(selection, asked.meant), visible)
         except (NotFound, Ambiguous):  # it has been deleted, which is no reason to forget it
             return False
         ids = set(here.run_ids)
@@ -440,8 +475,8 @@ def _all_units(asked: Asked) -> list[str]:
     selectors = (_units(parse(each)) for each in (asked.selector, *asked.added))
     return [
         *chain.from_iterable(selectors),
-        *map(_experiment_word, asked.experiments),
-        *map(_run_word, asked.trials),
+        *map(experiment_word, asked.experiments),
+        *map(run_word, asked.trials),
         *map(_place_word, (*asked.uris, *asked.added_uris)),
     ]
 

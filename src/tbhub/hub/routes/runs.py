@@ -116,7 +116,7 @@ def delete_experiment(
     found = hub.files.remove(kept, found)
     if not dry_run:
         hub.files.forget()
-        hub.update_boards(ids)
+        hub.runs_deleted(ids)
         tell(hub, "experiments", place)
     return found
 
@@ -175,7 +175,7 @@ def delete_runs(
     found = hub.files.remove(kept, found)
     if not dry_run:
         hub.files.forget()
-        hub.update_boards(ids)
+        hub.runs_deleted(ids)
         tell(hub, "runs", *places)
     return found
 
@@ -217,7 +217,7 @@ def delete_run(
     found = hub.files.remove(kept, found)
     if not dry_run:
         hub.files.forget()
-        hub.update_boards([run])
+        hub.runs_deleted([run])
         tell(hub, "runs", place)
     return found
 
