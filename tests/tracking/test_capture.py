@@ -30,6 +30,8 @@ for step in range(5):
     writer.add_scalar("loss", 1 / (step + 1), step)
 writer.close()
 """
+# The same by our own writer, to the run's directory.
+LOGGED = TORCH.replace("torch.utils.tensorboard", "tbhub")
 # tensorboardX keeps its file open, and does not name its process.
 TENSORBOARDX = TORCH.replace("torch.utils.tensorboard", "tensorboardX")
 # One point; and after a line on stdin another.
@@ -317,6 +319,27 @@ def test_files_are_adopted_into_a_directory_that_is_the_storage(
         ".": {"loss": [0, 1, 2, 3, 4]}
     }
     eventually(lambda: known(hub)["metrics"].get("loss", {}).get("count") == 5)
+
+
+@pytest.mark.parametrize("code", [LOGGED, TORCH], ids=["logdir", "runs"])
+def test_storage_of_a_hub_below_the_working_directory_is_not_adopted(
+    elsewhere: Path, tmp_path: Path, nobody: None, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    store = elsewhere / "store"
+    with HubProcess(tmp_path / "hub", storage=store) as hub:
+        monkeypatch.setenv("TBHUB_URL", hub.url)
+        monkeypatch.setenv("TBHUB_TOKEN", hub.token)
+        wait = f"""
+import pathlib, time
+while not list(pathlib.Path({str(store)!r}).rglob("*tfevents*")):
+    time.sleep(0.1)
+time.sleep(3)
+"""
+        done = run("run", *python(code + wait))
+        assert done.returncode == 0
+        assert "store" not in done.stderr
+        eventually(lambda: known(hub)["metrics"]["loss"]["count"] == 5)
+        assert len(list(store.rglob("*tfevents*"))) == 1
 
 
 def test_older_files_are_not_adopted(begin: Begin) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from support.records import frame
 from tbhub.tracking.capture import capturing
 from tbhub.tracking.capture.capturer import Assignment, Capturer
 from tbhub.tracking.capture.reports import Reported, Reports, delete, listen
@@ -99,27 +103,57 @@ def test_a_program_runs_as_ever_if_reports_are_not_received(tmp_path: Path) -> N
 
 
 def test_a_reported_file_that_is_gone_is_missed(tmp_path: Path) -> None:
-    address, listener = listen()
     gone = tmp_path / "elsewhere" / NAME
-    sender = type(listener)(listener.family, listener.type)
-    sender.connect(address)
-    sender.send(b"w" + os.fsencode(gone))
-    sender.close()
+    with capturing_in(tmp_path) as (capturer, address):
+        sender = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sender.connect(address)
+        sender.send(b"w" + os.fsencode(gone))
+        sender.close()
+        assert capturer.report().missed == {str(gone): "it was deleted before it could be copied"}
+
+
+def test_published_copies_of_the_runs_own_files_are_not_adopted(tmp_path: Path) -> None:
+    with capturing_in(tmp_path) as (capturer, _):
+        now = time.time()
+        name = f"events.out.tfevents.{int(now)}.{socket.gethostname()}.{os.getpid()}.0"
+        later = name.replace(str(int(now)), str(int(now) + 9))
+        content = frame(b"\x09" + struct.pack("<d", now) + b"brain.Event:2")
+        for each in (
+            f"run/{name}",
+            f"store/1/{name}",
+            f"store/2/{name}.again1",
+            f"store/3/{later}",
+        ):
+            (tmp_path / each).parent.mkdir(parents=True)
+            (tmp_path / each).write_bytes(content)
+        other = content[:13] + struct.pack("<d", now + 1) + content[21:]
+        (tmp_path / "logs").mkdir()
+        (tmp_path / "logs" / name).write_bytes(other)
+        (tmp_path / "mirror").mkdir()
+        (tmp_path / "mirror" / name).write_bytes(other)
+        capturer.add_process(os.getpid())
+        assert capturer.report().adopted == {str(tmp_path / "logs"): 1}
+
+
+@contextmanager
+def capturing_in(directory: Path) -> Iterator[tuple[Capturer, str]]:
+    """Adopt files from a directory. Yield the address for reports as well."""
+    address, listener = listen()
     capturer = Capturer(
         Assignment(
-            logdir=str(tmp_path / "run"),
+            logdir=str(directory / "run"),
             record=None,
             address=address,
             listener=listener.detach(),
             since=time.time(),
-            work=str(tmp_path),
+            work=str(directory),
             named=[],
             places=[],
-            temporary=str(tmp_path),
+            temporary=str(directory),
             excluded=[],
         )
     )
-    assert capturer.report().missed == {str(gone): "it was deleted before it could be copied"}
+    yield capturer, address
     capturer.close()
     delete(address)
 

@@ -111,12 +111,15 @@ def test_what_is_searched(tmp_path: Path) -> None:
     name = "events.out.tfevents.1.host"
     searched = ["a", "a/b", "made/later"]
     others = [".hidden", "node_modules/x", "env", "env/lib", "home", "home/files/1", "excluded"]
+    others += ["store/1", "spool/1-3fa9/files"]
     (tmp_path / "linked").mkdir()
     for each in (*searched[:2], *others, "../outside"):
         (tmp_path / each).mkdir(parents=True, exist_ok=True)
         (tmp_path / each / name).touch()
     (tmp_path / "env" / "pyvenv.cfg").touch()
     (tmp_path / "home" / "hub.db").touch()
+    (tmp_path / "store" / ".tbhub-storage").touch()
+    (tmp_path / "spool" / "1-3fa9" / "target.json").touch()
     (tmp_path / "link").symlink_to(tmp_path.parent / "outside")
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "file-link.tfevents").symlink_to(tmp_path / "a" / name)

@@ -62,6 +62,7 @@ _FENCE_SECONDS = 30.0
 _ATTEMPTS = 100  # when others delete the directory we are about to write to
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _OURS = ".tbhub-"  # begins names of files that are being written
+_MARK = ".tbhub-storage"  # by which `tbhub run` knows that nothing is adopted from there
 
 
 class Facts(NamedTuple):
@@ -371,7 +372,10 @@ class RunFiles:
             path.unlink(missing_ok=True)
 
     def start(self) -> None:
-        """Sends on what is to go to the bucket, from now on."""
+        """Mark the directory as a hub's, and send on what is to go to the bucket, from now on."""
+        with suppress(OSError):
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self.root / _MARK).touch()
         self.uploads.expire()
         if self.shipping is not None:
             self.shipping.start()

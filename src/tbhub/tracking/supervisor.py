@@ -228,6 +228,7 @@ class _Adopting:
         self._capturing = Capturing(
             lifeline.logdir,
             lifeline.adoption_record,
+            published=lifeline.location,
             named=logdirs,
             inherited=lifeline.descriptors,
         )

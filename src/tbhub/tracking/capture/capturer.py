@@ -29,6 +29,7 @@ from tbhub.tracking.capture.origins import (
     Verdict,
     is_surely_older,
     judge,
+    name_without_stamp,
     parse_name,
 )
 from tbhub.tracking.capture.processes import Processes
@@ -110,7 +111,7 @@ class _Candidate:
     @property
     def mark(self) -> tuple[str, bytes]:
         """What a file and its copies have in common, and no other: its name and first record."""
-        return os.path.basename(self.path), self.head[:FIRST_BYTES]
+        return name_without_stamp(self.path), self.head
 
 
 class Capturer:
@@ -136,7 +137,9 @@ class Capturer:
         self._processes = Processes(assignment.logdir, assignment.address)
         record = Path(assignment.record) if assignment.record else None
         self._copies = Copies(Path(assignment.logdir), record)
-        self._marks: set[tuple[str, bytes]] = set()  # of adopted files
+        self._marks: set[tuple[str, bytes]] = set()  # of adopted files and of the run's own
+        self._marked: set[str] = set()  # files of the run's directory
+        self._marked_at = 0.0  # when they were listed last, monotonic
         self._candidates: dict[str, _Candidate] = {}
         self._judged: dict[str, int] = {}  # inodes of files that are not looked at again
         self._aged: dict[str, NamedAfter] = {}  # files that were begun before the start
@@ -366,8 +369,8 @@ class Capturer:
             at = float(name.seconds or 0)
         elif at is None and len(candidate.head) >= FIRST_BYTES:
             at = float(name.seconds or status.st_ctime)  # no writer's usual first record
-        if candidate.mark in self._marks:
-            candidate.holder = Holder.OTHER  # a copy, as a hub keeps it
+        if at is not None and self._is_copy(candidate):
+            candidate.holder = Holder.OTHER
         if candidate.holder is Holder.UNKNOWN and name.pid is not None and at is not None:
             candidate.holder = self._processes.holder(name.pid, at)
         evidence = Evidence(
@@ -380,6 +383,25 @@ class Capturer:
             is_settled=is_settled,
         )
         return judge(evidence, self._to.since)
+
+    def _is_copy(self, candidate: _Candidate) -> bool:
+        """Return whether a file is a copy of one of the run's, as a hub or a publisher makes it."""
+        if self._marked_at < candidate.seen:
+            self._marked_at = time.monotonic()
+            self._mark_own_files()
+        return candidate.mark in self._marks
+
+    def _mark_own_files(self) -> None:
+        """Remember the event files of the run's directory, as far as they have a first record."""
+        for directory, _, names in os.walk(self._to.logdir):
+            for path in (os.path.join(directory, name) for name in names if is_event_file(name)):
+                if path in self._marked:
+                    continue
+                with suppress(OSError):
+                    head = _read_head(path)
+                    if len(head) == FIRST_BYTES:
+                        self._marked.add(path)
+                        self._marks.add((name_without_stamp(path), head))
 
     def _follow(self, candidate: _Candidate) -> None:
         """Find a file again that was renamed since it was opened."""
@@ -436,7 +458,13 @@ class Capturer:
             self._judged.pop(candidate.path, None)
 
     def _adopt(self, ready: list[_Candidate]) -> None:
-        ready.sort(key=lambda each: (begun(each.head) or 0.0, each.path))
+        # Of copies that were found together the one that is open is adopted.
+        ready.sort(key=lambda each: (begun(each.head) or 0.0, not each.descriptors, each.path))
+        originals = {each.mark: each for each in reversed(ready)}
+        for candidate in ready:
+            if originals[candidate.mark] is not candidate:
+                self._drop(candidate)
+        ready = [each for each in ready if originals[each.mark] is each]
         room = max(0, MAX_FILES - len(self._copies.files))
         for candidate in ready[room:]:
             self._miss(candidate.path, f"more than {MAX_FILES:,} files are not adopted")
@@ -484,7 +512,11 @@ class Capturer:
 def _head(candidate: _Candidate) -> bytes:
     if candidate.descriptors:
         return os.pread(candidate.descriptors[0], FIRST_BYTES, 0)
-    descriptor = open_source(candidate.path)
+    return _read_head(candidate.path)
+
+
+def _read_head(path: str) -> bytes:
+    descriptor = open_source(path)
     try:
         return os.pread(descriptor, FIRST_BYTES, 0)
     finally:

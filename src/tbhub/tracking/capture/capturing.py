@@ -15,6 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tbhub.publisher.spool import spool_root
+from tbhub.storage.errors import StoreError
+from tbhub.storage.uri import FILE, parse
 from tbhub.tracking.capture.capturer import Assignment, Report
 from tbhub.tracking.capture.processes import SOCKET
 from tbhub.tracking.capture.reports import delete, listen
@@ -33,6 +35,7 @@ class Capturing:
     Args:
         logdir: The run's directory.
         record: The file that records what is adopted; None: nothing is recorded.
+        published: Where the run is published, a URI or a path: nothing is adopted from there.
         named: Directories to adopt from; without any they are found.
         inherited: Descriptors that keep the run's spool.
 
@@ -45,6 +48,7 @@ class Capturing:
         logdir: Path,
         record: Path | None,
         *,
+        published: str,
         named: Sequence[str] = (),
         inherited: Sequence[int] = (),
     ) -> None:
@@ -63,7 +67,7 @@ class Capturing:
                 if each
             ],
             temporary=os.path.abspath(tempfile.gettempdir()),
-            excluded=[str(spool_root())],
+            excluded=[str(spool_root()), *_local(published)],
         )
         told, self.pipe = os.pipe()
         self._answers, said = os.pipe()
@@ -127,3 +131,12 @@ class Capturing:
     def _send(self, message: dict[str, object]) -> None:
         with suppress(BrokenPipeError):
             os.write(self.pipe, json.dumps(message).encode() + b"\n")
+
+
+def _local(place: str) -> list[str]:
+    """Return the path of a place if it is one of this machine."""
+    try:
+        parsed = parse(place)
+    except StoreError:
+        return []
+    return [parsed.path] if parsed.scheme == FILE else []

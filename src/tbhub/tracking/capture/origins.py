@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 _NAME = re.compile(r"tfevents\.(?P<seconds>\d{9,11})\.(?P<rest>.*)", re.DOTALL)
+_PUBLISHED = re.compile(r"(?<=tfevents\.)\d{9,11}(?=\.)|(\.again\d+)+$")
 _CLOCK_SECONDS = 0.05  # by which a time in a file may be behind the clock
 
 
@@ -56,6 +57,14 @@ def parse_name(path: str, host: str) -> NamedAfter:
     seconds, rest = int(found["seconds"]), found["rest"]
     pid = rest[len(host) + 1 :].partition(".")[0] if rest.startswith(f"{host}.") else ""
     return NamedAfter(seconds, int(pid) if pid.isdecimal() else None)
+
+
+def name_without_stamp(path: str) -> str:
+    """Return what the name of an event file and the names it is published under have in common.
+
+    A publisher may change the time in the name, and number a file that replaces another one.
+    """
+    return _PUBLISHED.sub("", os.path.basename(path))
 
 
 def is_surely_older(name: NamedAfter, since: float) -> bool:

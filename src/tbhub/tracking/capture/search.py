@@ -4,7 +4,8 @@ All directories are listed once, level by level, and again when the kernel repor
 (inotify) or its modification time has changed, which is looked at in rounds. Both the number of
 directories and the share of time are bounded: a working directory may hold a million files.
 
-Not searched: hidden directories, virtual environments, installed packages, the home of a hub.
+Not searched: hidden directories, virtual environments, installed packages, the home and the storage
+of a hub, spools.
 Links to directories are followed behind all others, and no directory is listed twice.
 """
 
@@ -29,7 +30,12 @@ _ROUND_SECONDS = 1.0
 _SKIPPED = frozenset(
     {"node_modules", "site-packages", "dist-packages", "__pycache__", "lost+found"}
 )
-_MARKS = frozenset({"pyvenv.cfg", "hub.db"})  # of a virtual environment, of a hub's home
+_MARKS = (  # names that are in a directory which is not searched
+    {"pyvenv.cfg"},  # of a virtual environment
+    {"hub.db"},  # of a hub's home
+    {".tbhub-storage"},  # of the directory that a hub keeps the files of runs in
+    {"target.json", "files"},  # of a run's directory in a spool
+)
 
 
 @dataclass
@@ -164,7 +170,8 @@ class Search:
         except OSError:
             directory.modified = -1
             return
-        if any(entry.name in _MARKS for entry in found):
+        names = {entry.name for entry in found}
+        if any(mark <= names for mark in _MARKS):
             return
         since = self._new_only.get(path)
         for entry in found:
