@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
 
-from tbhub.publisher.adopted import Adopted, Copies, catch_up, locked
+from tbhub.publisher.adopted import Adopted, Copies, catch_up, locked, read_record
 
 NAME = "events.out.tfevents.1.host"
 
@@ -47,6 +48,29 @@ def test_a_growing_file_is_copied_as_it_grows_also_when_it_is_deleted(
     copies.update()
     copies.close()
     assert content(run) == {f"sub/{NAME}": b"first second"}
+    assert copies.failures == {}
+
+
+def test_a_full_disk_is_waited_for(
+    source: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    record = tmp_path / "adopted.json"
+    copies = Copies(run, record)
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_text", no_room)
+        full.setattr(os, "pwrite", no_room)
+        copies.add(Adopted(str(source), NAME))
+        copies.update()
+    assert copies.failures == {str(source): "No space left on device"}
+    assert not record.exists()
+    source.unlink()
+    copies.update()
+    copies.close()
+    assert content(run) == {NAME: b"first"}
+    assert read_record(record) == [Adopted(str(source), NAME)]
     assert copies.failures == {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import struct
@@ -11,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,30 @@ def test_a_reported_file_that_is_gone_is_missed(tmp_path: Path) -> None:
         assert capturer.report().missed == {str(gone): "it was deleted before it could be copied"}
 
 
+def test_an_error_that_ends_adopting_is_reported(tmp_path: Path) -> None:
+    code = """
+import sys
+from tbhub.tracking.capture import __main__, capturer
+def fail(*_):
+    raise ValueError("broken")
+capturer.Copies.update = fail
+__main__.main(int(sys.argv[1]))
+"""
+    address, listener = listen()
+    assignment = assignment_for(tmp_path, address, listener.fileno())
+    answers, said = os.pipe()
+    with os.fdopen(answers) as report:
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(said)],
+            input=json.dumps(asdict(assignment)).encode() + b"\n",
+            pass_fds=(listener.fileno(), said),
+        )
+        os.close(said)
+        assert done.returncode == 0
+        assert json.loads(report.read())["error"] == "ValueError('broken')"
+    listener.close()
+
+
 def test_published_copies_of_the_runs_own_files_are_not_adopted(tmp_path: Path) -> None:
     with capturing_in(tmp_path) as (capturer, _):
         now = time.time()
@@ -135,24 +161,26 @@ def test_published_copies_of_the_runs_own_files_are_not_adopted(tmp_path: Path) 
         assert capturer.report().adopted == {str(tmp_path / "logs"): 1}
 
 
+def assignment_for(directory: Path, address: str, listener: int) -> Assignment:
+    return Assignment(
+        logdir=str(directory / "run"),
+        record=None,
+        address=address,
+        listener=listener,
+        since=time.time(),
+        work=str(directory),
+        named=[],
+        places=[],
+        temporary=str(directory),
+        excluded=[],
+    )
+
+
 @contextmanager
 def capturing_in(directory: Path) -> Iterator[tuple[Capturer, str]]:
     """Adopt files from a directory. Yield the address for reports as well."""
     address, listener = listen()
-    capturer = Capturer(
-        Assignment(
-            logdir=str(directory / "run"),
-            record=None,
-            address=address,
-            listener=listener.detach(),
-            since=time.time(),
-            work=str(directory),
-            named=[],
-            places=[],
-            temporary=str(directory),
-            excluded=[],
-        )
-    )
+    capturer = Capturer(assignment_for(directory, address, listener.detach()))
     yield capturer, address
     capturer.close()
     delete(address)

@@ -166,7 +166,16 @@ def test_what_a_user_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "values in runs/a/x may be mixed: process 7 of another run writes to it as well. "
         "hint: give each run a directory of its own"
     )
-    assert "was killed" in missing_line(None, is_expected=False)
+    assert missing_line(Report({top: 1}, {"/z": "old"}, error="EIO"), is_expected=True) == (
+        "event files of runs/a may be incomplete: copying failed: EIO; not adopted: /z (old)"
+    )
+    killed = "may be incomplete: the process that copies them was killed"
+    assert (
+        missing_line(None, is_expected=False, recorded=[top]) == f"event files of runs/a {killed}"
+    )
+    assert missing_line(None, is_expected=False) == (
+        f"event files outside of the run's directory {killed}"
+    )
 
 
 def test_only_what_an_earlier_report_has_not_is_reported_later() -> None:

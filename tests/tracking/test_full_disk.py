@@ -18,7 +18,7 @@ from tbhub.publisher.spool import SpoolError, all_spools
 from tbhub.tracking.lifeline import Lifeline
 from tbhub.tracking.run import new_run
 from tbhub.tracking.supervisor import NOT_FOUND, NotStartedError, Outcome, supervise
-from tracking.test_command import known, run, start
+from tracking.test_command import known, python, run, start
 
 # Takes all the room there is, prints its process, and exits with a code of its own.
 FILL = 'cat /dev/zero > "$TBHUB_LOGDIR/big.bin" 2> /dev/null; echo $$; exit 3'
@@ -64,6 +64,35 @@ def test_a_disk_that_a_command_fills_leaves_its_exit_code(
     assert all_spools() == []
     assert known(hub)["status"] == "failed"
     assert (Path(known(hub)["location"]) / "big.bin").stat().st_size == size
+
+
+@pytest.mark.root
+def test_event_files_are_adopted_once_a_full_disk_has_room(
+    hub: HubProcess, tiny_spool: Path
+) -> None:
+    code = """
+import os, shutil, time, tbhub
+filler = os.path.join(os.environ["TBHUB_LOGDIR"], "filler.tmp")
+with open(filler, "wb", buffering=0) as file:
+    try:
+        while True:
+            file.write(bytes(4096))
+    except OSError:
+        pass
+writer = tbhub.SummaryWriter("logs")
+for step in range(9):
+    writer.add_scalar("loss", step, step)
+    writer.flush()
+    time.sleep(0.4)
+    if step == 5:
+        os.unlink(filler)
+writer.close()
+shutil.rmtree("logs")
+"""
+    done = run("run", *python(code))
+    assert done.returncode == 0, done.stderr
+    assert "adopted 1 event file from logs" in done.stderr
+    eventually(lambda: known(hub)["metrics"].get("loss", {}).get("count") == 9)
 
 
 @pytest.mark.root

@@ -4,8 +4,9 @@ An event file is copied as it grows: only its new bytes are read, and the copy i
 source stays open, so that a script that deletes its directory at its end loses nothing. Any other
 file is copied whole when it has changed.
 
-What is copied from where is recorded before the first byte is copied. The record is locked by the
-process that copies; where that process was killed, `catch_up` copies the rest.
+What is copied from where is recorded before the first byte is copied, or once the disk has room.
+The record is locked by the process that copies; where that process was killed, `catch_up` copies
+the rest.
 """
 
 from __future__ import annotations
@@ -56,12 +57,13 @@ class Copies:
     def __init__(self, directory: Path, record: Path | None) -> None:
         self._directory = directory
         self._record = record
+        self._is_recorded = record is None
         self._copies: dict[str, _GrowingCopy | _WholeCopy] = {}
         self._open = 0
         self.failures: dict[str, str] = {}
 
     def add(self, *files: Adopted, opened: Mapping[str, int] | None = None) -> None:
-        """Adopt files. The record is on disk when this returns.
+        """Adopt files. The record is on disk when this returns, unless it cannot be written now.
 
         Args:
             opened: Descriptors of sources, which may be deleted by now, by path. They are closed
@@ -79,11 +81,23 @@ class Copies:
             else:
                 copy = _WholeCopy(self._directory, file)
             self._copies[file.source] = copy
-        if self._record is not None:
-            found = [asdict(copy.file) for copy in self._copies.values()]
-            unfinished = self._record.with_name(f"{self._record.name}.tmp")
+        self._is_recorded = self._record is None
+        self._write_record()
+
+    def _write_record(self) -> None:
+        """Record what is adopted, if that has changed; on a full disk `update` tries it again."""
+        if self._record is None or self._is_recorded:
+            return
+        found = [asdict(copy.file) for copy in self._copies.values()]
+        unfinished = self._record.with_name(f"{self._record.name}.tmp")
+        try:
             unfinished.write_text(json.dumps(found))
             unfinished.replace(self._record)
+        except OSError:
+            with suppress(OSError):
+                unfinished.unlink()
+        else:
+            self._is_recorded = True
 
     def replace(self, source: str, descriptor: int) -> None:
         """Copy from a descriptor from now on, under another name if it is of another file."""
@@ -107,6 +121,7 @@ class Copies:
 
     def update(self) -> None:
         """Copy what is new of every source."""
+        self._write_record()
         for source, copy in self._copies.items():
             try:
                 copy.update()
@@ -269,6 +284,16 @@ def locked(record: Path) -> Iterator[bool]:
         os.close(lock)
 
 
+def read_record(record: Path) -> list[Adopted]:
+    """Return what is recorded as adopted.
+
+    Raises:
+        OSError: There is no record, or it cannot be read.
+        ValueError: It is damaged.
+    """
+    return [Adopted(**each) for each in json.loads(record.read_bytes())]
+
+
 def catch_up(directory: Path, record: Path) -> None:
     """Copy what a killed process has left to copy; nothing while a process still copies."""
     if not record.exists():
@@ -277,6 +302,6 @@ def catch_up(directory: Path, record: Path) -> None:
         if not is_free:
             return
         copies = Copies(directory, None)
-        copies.add(*(Adopted(**each) for each in json.loads(record.read_bytes())))
+        copies.add(*read_record(record))
         copies.update()
         copies.close()

@@ -27,6 +27,7 @@ from types import FrameType
 
 from tbhub.api.models import RunEnding
 from tbhub.errors import TbhubError
+from tbhub.publisher.adopted import read_record
 from tbhub.publisher.restorer import Progress
 from tbhub.publisher.spool import SpoolError
 from tbhub.tracking.announce import is_quiet
@@ -225,6 +226,7 @@ class _Adopting:
     def __init__(self, lifeline: Lifeline, logdirs: Sequence[str]) -> None:
         self._logdir = lifeline.logdir
         self._rank = lifeline.rank
+        self._record = lifeline.adoption_record
         self._capturing = Capturing(
             lifeline.logdir,
             lifeline.adoption_record,
@@ -244,7 +246,17 @@ class _Adopting:
         adopted = adopted_line(report) if report is not None else ""
         is_over = is_good and not self.running
         is_expected = is_over and self._rank == 0 and not is_quiet() and not self._has_event_files()
-        return adopted, missing_line(report, is_expected)
+        recorded = self._recorded() if report is None else ()
+        return adopted, missing_line(report, is_expected, recorded)
+
+    def _recorded(self) -> list[str]:
+        """Return the directories that a killed process has recorded as adopted from."""
+        if self._record is None:
+            return []
+        with suppress(OSError, ValueError, TypeError):
+            found = read_record(self._record)
+            return list(dict.fromkeys(os.path.dirname(each.source) for each in found))
+        return []
 
     def _has_event_files(self) -> bool:
         """Return whether the command has written event files to the run's directory."""

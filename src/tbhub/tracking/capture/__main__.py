@@ -108,24 +108,35 @@ def main(answers: int) -> None:
             held.enter_context(locked(Path(assignment.record)))
         capturer = Capturer(assignment)
         listener = _Listener(capturer, unread)
-        while not listener.ended.is_set():
-            if listener.command is not None:
-                capturer.add_process(listener.command)
-                listener.command = None
-            capturer.step()
-            if not listener.ended.wait(_MIN_STEP_SECONDS):
-                capturer.wait(_STEP_SECONDS)
-        if listener.command is not None:
-            capturer.add_process(listener.command)
-        _await_ends(capturer, listener.pipe)
-        report = capturer.report()
-        told = report if _is_answered(answers, report) else Report()
-        while report.running:
-            _adopt_late(capturer)
+        try:
+            _adopt(capturer, listener)
             report = capturer.report()
+        except Exception as error:  # whatever it is, the user is to know
+            report = capturer.report_error(error)
+        told = report if _is_answered(answers, report) else Report()
+        try:
+            while report.running:
+                _adopt_late(capturer)
+                report = capturer.report()
+        except Exception as error:
+            report = capturer.report_error(error)
         if listener.console:
             _append(listener.console, later_lines(report, told))
         capturer.close()
+
+
+def _adopt(capturer: Capturer, listener: _Listener) -> None:
+    """Adopt event files until the command has ended."""
+    while not listener.ended.is_set():
+        if listener.command is not None:
+            capturer.add_process(listener.command)
+            listener.command = None
+        capturer.step()
+        if not listener.ended.wait(_MIN_STEP_SECONDS):
+            capturer.wait(_STEP_SECONDS)
+    if listener.command is not None:
+        capturer.add_process(listener.command)
+    _await_ends(capturer, listener.pipe)
 
 
 def _await_ends(capturer: Capturer, pipe: int) -> None:

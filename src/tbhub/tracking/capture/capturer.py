@@ -12,6 +12,7 @@ import os
 import socket
 import stat
 import time
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -88,6 +89,7 @@ class Report:
         unused: Named directories in which nothing was found.
         is_limited: Whether not all directories could be searched.
         running: Processes of the command that have not ended, with their start times.
+        error: Why adopting has ended too early; empty if it has not.
     """
 
     adopted: dict[str, int] = field(default_factory=dict)
@@ -96,6 +98,7 @@ class Report:
     unused: list[str] = field(default_factory=list)
     is_limited: bool = False
     running: dict[int, int] = field(default_factory=dict)
+    error: str = ""
 
 
 @dataclass
@@ -191,14 +194,11 @@ class Capturer:
         self.step(is_last=True)
         self._miss_grown()
         report = Report(
+            self._adopted(),
             missed=dict(self._missed),
             is_limited=self._search.is_limited,
             running=self._processes.running(),
         )
-        for file in self._copies.files:
-            if is_event_file(file.source):
-                directory = os.path.dirname(file.source)
-                report.adopted[directory] = report.adopted.get(directory, 0) + 1
         for path in self._unseen:
             if not os.path.lexists(path):
                 report.missed.setdefault(path, _GONE)
@@ -210,6 +210,19 @@ class Capturer:
             if not any(is_below(directory, named) for directory in report.adopted)
         ]
         return report
+
+    def report_error(self, error: Exception) -> Report:
+        """Return what was adopted until an error that ends adopting, and what may be missing."""
+        text = f"{error!r:.300}"
+        missed = dict.fromkeys(self._candidates, "not adopted when that happened")
+        return Report(
+            self._adopted(), {**self._missed, **missed, **self._copies.failures}, error=text
+        )
+
+    def _adopted(self) -> dict[str, int]:
+        """Return how many event files were adopted, by directory."""
+        files = (file.source for file in self._copies.files)
+        return dict(Counter(os.path.dirname(file) for file in files if is_event_file(file)))
 
     def close(self) -> None:
         """Adopt nothing more."""

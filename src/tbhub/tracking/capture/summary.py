@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tbhub.events.names import is_event_file
@@ -29,19 +29,21 @@ def adopted_line(report: Report) -> str:
     return f"adopted {what} from {_listed([_short(each) for each in tops])}"
 
 
-def missing_line(report: Report | None, is_expected: bool) -> str:
+def missing_line(report: Report | None, is_expected: bool, recorded: Iterable[str] = ()) -> str:
     """Return what was not adopted and where it is, as a sentence; empty if that is nothing.
 
     Args:
         report: None if the process that adopts was killed.
         is_expected: Whether event files are missed if none were adopted.
+        recorded: Directories that files were adopted from, if there is no report.
     """
     if report is None:
-        return (
-            "event files outside of the run's directory may be incomplete: the process that copies "
-            "them was killed"
-        )
+        return f"{_files_of(recorded)} may be incomplete: the process that copies them was killed"
     said = []
+    if report.error:
+        said.append(
+            f"{_files_of(report.adopted)} may be incomplete: copying failed: {report.error}"
+        )
     for why in sorted(set(report.missed.values())):
         paths = [_short(path) for path in sorted(report.missed) if report.missed[path] == why]
         said.append(f"not adopted: {_listed(paths)} ({why})")
@@ -77,8 +79,14 @@ def later_lines(report: Report, earlier: Report) -> list[str]:
         shared={
             path: process for path, process in report.shared.items() if path not in earlier.shared
         },
+        error=report.error if report.error != earlier.error else "",
     )
     return [line for line in (adopted_line(new), missing_line(new, is_expected=False)) if line]
+
+
+def _files_of(directories: Iterable[str]) -> str:
+    listed = _listed([_short(each) for each in directories])
+    return f"event files of {listed}" if listed else "event files outside of the run's directory"
 
 
 def has_event_files(directory: Path, but_of: int) -> bool:
