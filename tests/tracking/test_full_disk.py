@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from tbhub.publisher.spool import SpoolError, all_spools
 from tbhub.tracking.lifeline import Lifeline
 from tbhub.tracking.run import new_run
 from tbhub.tracking.supervisor import NOT_FOUND, NotStartedError, Outcome, supervise
-from tracking.test_command import known, python, run, start
+from tracking.test_command import known, python, run
 
 # Takes all the room there is, prints its process, and exits with a code of its own.
 FILL = 'cat /dev/zero > "$TBHUB_LOGDIR/big.bin" 2> /dev/null; echo $$; exit 3'
@@ -41,29 +41,16 @@ def test_a_disk_that_a_command_fills_leaves_its_exit_code(
     hub: HubProcess, tiny_spool: Path
 ) -> None:
     given = ("--hparam", "lr=.1", "--system-metrics")
-    process = start("run", "--name", "full", *given, "--", "sh", "-c", FILL)
-    assert process.stdout is not None
-    command = Path("/proc", process.stdout.readline().strip())
-    eventually(lambda: not command.exists())
-    process.send_signal(signal.SIGINT)  # else it waits for room a while
-    _, said = process.communicate(timeout=60)
-    (spool,) = all_spools()
-    size = (spool.directory / "big.bin").stat().st_size
-    assert process.returncode == 3, said
-    assert f"tbhub: Run full failed with exit code 3: {hub.url}/runs/1" in said
-    (failed,) = (line for line in said.splitlines() if "could not be written: " in line)
-    assert "what the command has printed" in failed
-    assert "No space left on device" in failed
-    assert f"The files of the run are in {spool.directory}. hint: make room there" in failed
-    assert size > 100_000
+    done = run("run", "--name", "full", *given, "--", "sh", "-c", FILL)
+    assert done.returncode == 3, done.stderr
+    assert f"tbhub: Run full failed with exit code 3: {hub.url}/runs/1" in done.stderr
+    (failed,) = (line for line in done.stderr.splitlines() if "could not be written: " in line)
+    assert "what the command has printed (No space left on device)" in failed
     found = known(hub)
     assert (found["status"], found["exit_code"]) == ("failed", 3)
-
-    remount(tiny_spool, "size=16m")
     assert run("sync").returncode == 0
     assert all_spools() == []
-    assert known(hub)["status"] == "failed"
-    assert (Path(known(hub)["location"]) / "big.bin").stat().st_size == size
+    assert (Path(found["location"]) / "big.bin").stat().st_size > 100_000
 
 
 @pytest.mark.root
@@ -93,6 +80,46 @@ shutil.rmtree("logs")
     assert done.returncode == 0, done.stderr
     assert "adopted 1 event file from logs" in done.stderr
     eventually(lambda: known(hub)["metrics"].get("loss", {}).get("count") == 9)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("options", [("--offline",), ()], ids=["offline", "online"])
+def test_a_spool_that_a_command_has_filled_is_published(
+    hub: HubProcess, tiny_spool: Path, options: tuple[str, ...]
+) -> None:
+    if not options:
+        hub.stop()
+    run("run", "--name", "full", *options, "--", "sh", "-c", FILL)
+    (spool,) = all_spools()
+    size = (spool.directory / "big.bin").stat().st_size
+    if not options:
+        hub.restart()
+    done = run("sync")
+    assert done.returncode == 0, done.stdout
+    assert all_spools() == []
+    found = known(hub)
+    assert (found["status"], found["exit_code"]) == ("failed", 3)
+    assert (Path(found["location"]) / "big.bin").stat().st_size == size
+
+
+@pytest.mark.root
+def test_sync_of_a_full_spool_without_reserve_names_the_directory(
+    hub: HubProcess, tiny_spool: Path
+) -> None:
+    run("run", "--offline", "--", "sh", "-c", FILL)
+    (spool,) = all_spools()
+    with (tiny_spool / "full").open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    for _ in range(2):
+        done = run("sync")
+        assert done.returncode == 1
+        assert f"cannot write {spool.path}: No space left on device" in done.stdout
+        assert "hint: make room there" in done.stdout
+    assert hub.json("GET", "/api/v1/runs")["runs"] == []
+    remount(tiny_spool, "size=16m")
+    assert run("sync").returncode == 0
+    assert known(hub)["status"] == "failed"
 
 
 @pytest.mark.root

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field, replace
+from errno import EDQUOT, ENOSPC
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -245,12 +246,20 @@ def _publish(spool: Spool, before: Backlog, deadline: float) -> _Result:
             if not spool.path.exists():  # another process has just published it
                 return _Result(spool, Backlog())
             return _Result(spool, Backlog(before.files, before.bytes, str(error)))
+        except OSError as error:
+            return _Result(spool, Backlog(before.files, before.bytes, _failed(spool, error)))
         finally:
             if hub is not None:
                 hub.close()
     if not left.files and not left.refused:
         remove_published(spool)
     return _Result(spool, left, notes=notes)
+
+
+def _failed(spool: Spool, error: OSError) -> str:
+    where = error.filename or spool.path
+    text = f"cannot write {where}: {error.strerror or error}"
+    return f"{text}. hint: make room there" if error.errno in (ENOSPC, EDQUOT) else text
 
 
 def _advice(spool: Spool) -> str:

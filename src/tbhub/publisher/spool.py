@@ -12,6 +12,7 @@
         adopted.json   which files of `files/` are copies of files elsewhere, see `adopted`
         older.json     files that a directory of the user's had before the run, see `older`
         earlier.json   event files that earlier attempts wrote: what is written now comes behind
+        reserve        room for these records when the disk is full, see `room`
         restoring      a restore was begun: files of the newest attempt may be missing
         fenced         the writer was alive when a newer attempt took over: nothing is published
 
@@ -51,6 +52,7 @@ from tbhub.publisher.older import Older, read_older, write_older
 from tbhub.publisher.plan import Look, Openness, is_growing
 from tbhub.publisher.publisher import Backlog, Progress, Publisher, told
 from tbhub.publisher.records import boundary_before, is_torn_record
+from tbhub.publisher.room import require_room, reserve_room, write_record
 from tbhub.publisher.state import Grown, State
 from tbhub.publisher.throttle import rate_of_environment
 from tbhub.storage.errors import StoreError
@@ -149,9 +151,7 @@ class Spool:
             path for path, _ in files_below(self.directory, self.exclude) if is_event_file(path)
         ]
         if found:
-            unfinished = self.path / f"{_EARLIER}.tmp"
-            unfinished.write_text(json.dumps(found))
-            unfinished.replace(self.path / _EARLIER)
+            write_record(self.path / _EARLIER, json.dumps(found))
 
     def mark_fenced(self) -> None:
         """Record that a newer attempt took over while a process was still writing here."""
@@ -421,6 +421,7 @@ def make_spool(
         path.mkdir(mode=0o700)
         (path / _FILES).mkdir()
         _write_target(spool)
+        reserve_room(path)
     except OSError as error:
         raise _unusable(root, error) from error
     return spool
@@ -469,9 +470,7 @@ def _write_target(spool: Spool) -> None:
         "made": spool.made,
     }
     # Whoever lists the spool takes no notice of a place without a target.
-    unfinished = spool.path / f"{_TARGET}.tmp"
-    unfinished.write_text(json.dumps(target))
-    unfinished.replace(spool.path / _TARGET)
+    write_record(spool.path / _TARGET, json.dumps(target))
 
 
 def find_spool(path: Path) -> Spool | None:
@@ -521,6 +520,8 @@ def publish_now(
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     with spool.taken():
+        with suppress(OSError):  # files can be sent without
+            require_room(spool.path)
         spool.catch_up()
         publisher, store = spool.open(credentials, late_attempt=late_attempt)
         try:

@@ -20,6 +20,7 @@ from tbhub.api.problems import Conflict, Fenced, NotFound
 from tbhub.client import calls
 from tbhub.client.hub import Hub
 from tbhub.errors import TbhubError
+from tbhub.publisher.room import require_room, write_record
 from tbhub.publisher.spool import Spool, redirect
 from tbhub.storage.errors import StoreError
 from tbhub.storage.uri import HUB, parse
@@ -121,10 +122,12 @@ def tell_run(hub: Hub, spool: Spool, report: Callable[[str], None] = lambda _: N
     Raises:
         HubUnreachable: No hub answers.
         Problem: The hub does not want it.
+        OSError: What the hub returns could not be recorded: the disk is full.
     """
     owed = read_owed(spool)
     if owed.new is None:
         return spool
+    require_room(spool.path)
     started = _register(hub, owed.new, report)
     spool = redirect(spool, started.target)
     write_known(spool, Known.of(started, hub.connection.url))
@@ -283,6 +286,4 @@ def goes_to_hub(uri: str) -> bool:
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     """Whole or not at all."""
-    unfinished = path.with_name(f"{path.name}.tmp")
-    unfinished.write_text(json.dumps(content))
-    unfinished.replace(path)
+    write_record(path, json.dumps(content))

@@ -212,8 +212,11 @@ class _Failures:
         if not self._found:
             return ""
         found = "; ".join(f"{', '.join(what)} ({why})" for why, what in self._found.items())
+        said = f"could not be written: {found}"
+        if not self._logdir.exists():  # all that was written is published
+            return said
         hint = " hint: make room there, then run `tbhub sync`" if self._has_spool else ""
-        return f"could not be written: {found}. The files of the run are in {self._logdir}.{hint}"
+        return f"{said}. The files of the run are in {self._logdir}.{hint}"
 
 
 class _Adopting:
