@@ -50,6 +50,7 @@ from tbhub.storage.open import open_store
 from tbhub.storage.store import Patience
 from tbhub.tracking import environment
 from tbhub.tracking.details import git_diff
+from tbhub.tracking.directory_lock import DirectoryLock
 from tbhub.tracking.hparams import HParam
 from tbhub.tracking.joined_run import read_hparams
 from tbhub.tracking.leftovers import (
@@ -113,6 +114,7 @@ class Lifeline:
     anything is written.
 
     Raises:
+        DirectoryInUseError: Another run writes to `logdir`.
         HubUnreachable: The run is to be resumed, and no hub answers.
         Problem: The hub does not want the run.
         SpoolError: What it logs cannot be kept on this machine; no hub has been told.
@@ -171,16 +173,26 @@ class Lifeline:
         self._publishing: Publishing | None = None
         self._thread: threading.Thread | None = None
         self._diff: threading.Thread | None = None
-        if new.storage is None or "://" in new.storage:
-            check_spool()
-        if not offline:
-            self._thread = threading.Thread(target=self._live, name="tbhub-lifeline", daemon=True)
-            self._thread.start()
-            self._answered.wait(None if self._resumes else PATIENCE)
-        with self._lock:
-            if self._refusal is not None:
-                raise self._refusal
-            self.logdir = self._settle(logdir)
+        self._directory: DirectoryLock | None = None
+        if logdir is not None:
+            hint = _ALONE if self._seems_alone() else ""
+            self._directory = DirectoryLock(logdir, new, hint)
+        try:
+            if new.storage is None or "://" in new.storage:
+                check_spool()
+            if not offline:
+                self._thread = threading.Thread(
+                    target=self._live, name="tbhub-lifeline", daemon=True
+                )
+                self._thread.start()
+                self._answered.wait(None if self._resumes else PATIENCE)
+            with self._lock:
+                if self._refusal is not None:
+                    raise self._refusal
+                self.logdir = self._settle(logdir)
+        except BaseException:
+            self._unlock()
+            raise
         if self.started is None and not offline:
             why = self.trouble or "the hub does not answer in time"
             warnings.warn(
@@ -474,6 +486,8 @@ class Lifeline:
         with self._lock:
             self.started = started
             self.trouble = ""
+            if self._directory is not None:
+                self._directory.add(started.run)
             if self._spool is not None:  # training has begun without us
                 self._spool = redirect(self._spool, started.target)
                 self._publish(self._spool)
@@ -626,8 +640,6 @@ class Lifeline:
             place.mkdir(parents=True, exist_ok=True)
             if self.started.attempt == 1 or not _is_behind(place):
                 return place
-        if logdir is not None:
-            logdir.mkdir(parents=True, exist_ok=True)
         uri = self.started.target if self.started is not None else UNTOLD
         self._adopted = self._adopt(uri, logdir)
         if self.started is None and self._left and self._adopted is None and logdir is None:
@@ -735,8 +747,16 @@ class Lifeline:
     def _backlog(self) -> Backlog:
         return self._spool.backlog() if self._spool is not None else Backlog()
 
+    def _unlock(self) -> None:
+        """Let other runs use a given directory."""
+        with self._lock:
+            if self._directory is not None:
+                self._directory.release()
+                self._directory = None
+
     def _let_go(self, is_done: bool) -> None:
         self._is_over = True
+        self._unlock()
         if self._held is not None:
             os.close(self._held)
             self._held = None

@@ -71,7 +71,7 @@ class Run:
         storage: What its logs are kept below: ``s3://bucket/logs``, a path; without one
             ``TBHUB_RUN_STORAGE``, or else the hub keeps them itself.
         logdir: The local directory to write to; without one it is chosen, and emptied when all is
-            published. Files that are there before are not the run's.
+            published. Files that are there before are not the run's. One run at a time may use it.
         tensorboard_path: The same as `logdir`, as XT's ``Run`` has it.
         resume: A run to go on with, by number or name: the same run, another attempt.
         force: Go on although the run seems to be alive; whoever is at it is fenced off.
@@ -85,6 +85,7 @@ class Run:
         hub: Which hub; see `Hub`.
 
     Raises:
+        DirectoryInUseError: Another run that has not ended writes to `logdir`.
         Problem: The hub does not want it: the name is taken, the run to resume is alive.
         HubUnreachable: The run is to be resumed with its files, and no hub answers.
         RestoreError: The files of the run cannot be restored.
