@@ -423,6 +423,9 @@ async def test_places_that_were_taken_out_are_not_listed(sqlite: Database, tmp_p
     one, other = log(tmp_path / "one" / "a", 1).parent, log(tmp_path / "other" / "b", 1).parent
     async with Conducted(sqlite, tmp_path) as hub:
         board = await hub.create(ADMIN, runs=f"{one} {other}")
+        config = await hub.conductor.config(ADMIN, board.id)
+        again = await hub.create(ADMIN, **{**config, "name": None})
+        assert (config["uris"], again.sources) == ([], board.sources)
         less = await hub.conductor.remove_runs(ADMIN, board.id, BoardRuns(runs=str(one)))
         assert (less.sources, less.selector, less.uris) == ([str(other)], str(other), [str(other)])
         assert (await hub.conductor.config(ADMIN, board.id))["runs"] == str(other)

@@ -152,7 +152,7 @@ class Conductor:
             "added": list(added),
             "experiments": list(now.experiments),
             "trials": sorted({*now.trials, *(int(each[1]) for each in named if each)}),
-            "uris": found.uris,
+            "uris": [*now.uris, *now.added_uris],
             "follow": found.follow,
             "workspace": found.workspace,
             "options": found.options.model_dump(),
