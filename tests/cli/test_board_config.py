@@ -24,6 +24,7 @@ from tbhub.cli.board_config import read_board_config
         ("name_template={run}", {"template": "{run}"}),
         ("trials=[3, 4]", {"trials": [3, 4]}),
         ("added=exp:a where lr<.1, limit 2", {"added": ["exp:a where lr<.1, limit 2"]}),
+        ('removed=["trial:3", "/a/b"]', {"removed": ["trial:3", "/a/b"]}),
         ('options={"group_by": "lr"}', {"group_by": "lr"}),
         ("workspace=null", {}),
     ],

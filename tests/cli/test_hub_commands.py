@@ -772,6 +772,23 @@ def test_configuration_of_a_board_makes_one_that_shows_the_same(up: Up) -> None:
     up.done("add", id_, "./runs/c limit 1")
     assert names_of_runs(up, id_) == ["a/1", "a/2", "a/3", "b/2", "c/1"]
     starts_again("grown")
+    up.done("remove", id_, "a/2")
+    starts_again("less")
+    assert names_of_runs(up, id_) == ["a/1", "a/3", "b/2", "c/1"]
+    table = up.done("list", "--csv")
+    assert table.count("without a/2") == 2, table
+    path = start(up, "./runs/a", "./runs/b")
+    up.done("remove", path, "./runs/a/3")
+    again.write_text(up.done("config", path))
+    copy = start(up, "--config-file", again)
+    assert names_of_runs(up, copy) == ["a/1", "a/2", "b/1", "b/2"]
+    left_out = [f"{up.directory}/runs/a/3"]
+    assert (board(up, copy)["sources"], board(up, copy)["removed"]) == (
+        board(up, path)["sources"],
+        left_out,
+    )
+    assert start(up, "--config-file", again, "--reuse") in (path, copy)
+    assert "removed" not in up.failed(3, "start", "nothing-here", "--config-file", again)
 
 
 def test_found_by_another_process(up: Up) -> None:

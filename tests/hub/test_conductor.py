@@ -418,6 +418,62 @@ async def test_sources_are_what_a_board_shows_now(database: Database, tmp_path: 
 
 
 @running
+async def test_a_configuration_leaves_out_what_was_taken_out(
+    database: Database, tmp_path: Path
+) -> None:
+    runs = two_experiments(database, tmp_path)
+    async with Conducted(database, tmp_path) as hub:
+        conductor = hub.conductor
+        for text, follow in (
+            ("exp:one", False),
+            ("exp:one", True),
+            ("where name in (a, b)", True),
+            ("a, b*", False),
+            (f"exp:one, trial:{runs['c']}", False),
+            (str(tmp_path), False),
+        ):
+            board = await hub.create(ADMIN, runs=text, follow=follow)
+            less = await conductor.remove_runs(ADMIN, board.id, BoardRuns(runs="b"))
+            config = await conductor.config(ADMIN, board.id)
+            again = await hub.create(ADMIN, **{**config, "name": None})
+            names = await hub.names(board.id)
+            assert await hub.names(again.id) == names
+            assert (again.sources, again.removed) == (less.sources, less.removed), text
+            if text != "a, b*":  # of which nothing but the source is left
+                assert (again.removed, config["removed"]) == (["b"], [f"trial:{runs['b']}"])
+            reused = await hub.create(ADMIN, **{**config, "name": None, "reuse": True})
+            assert reused.id in (board.id, again.id)
+            whole = await hub.create(ADMIN, **{**config, "removed": [], "reuse": True})
+            assert (whole.id in (board.id, again.id)) == (text == "a, b*")
+            await conductor.restart(ADMIN, again.id)
+            await hub.until(again.id, State.RUNNING)
+            assert await hub.names(again.id) == names
+        with pytest.raises(NotFound, match="There is no run nothing"):
+            await hub.create(ADMIN, runs="exp:one", removed=["nothing"])
+
+
+@running
+async def test_runs_of_a_source_that_was_taken_out_are_not_listed_as_left_out(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    runs = two_experiments(sqlite, tmp_path)
+    async with Conducted(sqlite, tmp_path) as hub:
+        board = await hub.create(ADMIN, runs="exp:one, exp:two")
+        await hub.conductor.remove_runs(ADMIN, board.id, BoardRuns(runs="a"))
+        less = await hub.conductor.remove_runs(ADMIN, board.id, BoardRuns(runs="exp:one"))
+        assert (less.sources, less.removed) == (["exp:two"], [])
+        back = await hub.conductor.add_runs(ADMIN, board.id, BoardRuns(runs="exp:one"))
+        assert (back.sources, back.removed) == (["exp:one, exp:two"], [])
+        assert await hub.names(board.id) == ["a", "b", "c"]
+        assert (await hub.create(ADMIN, runs="exp:one, exp:two", reuse=True)).id == board.id
+        one = await hub.conductor.remove_runs(ADMIN, board.id, BoardRuns(runs="a"))
+        assert one.removed == ["a"]
+        delete(sqlite, hub, "runs", runs["a"])
+        assert (await hub.conductor.get(ADMIN, board.id)).removed == []
+        assert (await hub.conductor.config(ADMIN, board.id))["removed"] == []
+
+
+@running
 async def test_places_that_were_taken_out_are_not_listed(sqlite: Database, tmp_path: Path) -> None:
     Catalog(sqlite)
     one, other = log(tmp_path / "one" / "a", 1).parent, log(tmp_path / "other" / "b", 1).parent

@@ -692,6 +692,7 @@ class NewBoard(_Request):
 
     Args:
         added: More selectors, each with a filter, an order and a limit of its own.
+        removed: Selectors of runs and places to leave out of the rest.
         key: Get-or-create: with the same key the same board is answered, started if it was not.
         reuse: Answer a live board of the caller's with the same sources, or start a stopped one.
         launcher: What the hub must serve boards by; none: whatever it does.
@@ -705,6 +706,7 @@ class NewBoard(_Request):
         Field(max_length=1000),
     ] = []
     added: Annotated[list[Selector], Field(max_length=1000)] = []
+    removed: Annotated[list[Selector], Field(max_length=100_000)] = []
     name: Name | None = None
     key: Name | None = None
     reuse: bool = False
@@ -736,6 +738,7 @@ class Board(_Model):
     trials: list[int] = []  # named one by one; the runs of named experiments are not repeated
     uris: list[str] = []
     sources: list[str] = []  # what was named, at the start and since, and not taken out since
+    removed: list[str] = []  # runs and places of the sources that were taken out
     runs: int = 0
     options: BoardOptions = BoardOptions()
     host: str | None = None

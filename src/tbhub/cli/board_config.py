@@ -189,4 +189,5 @@ _KEYS: dict[str, tuple[str, _Kind]] = {
     "trials": ("trials", _NUMBERS),
     "uris": ("uris", _TEXTS),
     "added": ("added", _SELECTORS),
+    "removed": ("removed", _SELECTORS),
 }

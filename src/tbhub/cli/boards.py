@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tbhub.client.hub import Hub
 
 _SHOWN = 100
+_SHOWN_REMOVED = 3
 # After boards whose pages show nothing any more.
 _NEXT_STEPS = {
     "TERMINATED": "`tbhub start` makes another",
@@ -100,7 +101,7 @@ def list_boards(
         Column("STATE", lambda board: board.state),
         Column("EXPERIMENTS", lambda board: board.experiments, wide_only=True),
         Column("TRIALS", lambda board: board.trials, wide_only=True),
-        Column("SOURCES", lambda board: board.sources),
+        Column("SOURCES", _sources),
         Column("CREATED", lambda board: board.created, narrow=lambda board: _day(board, now)),
         Column("IDLE", lambda board: _idle(board, now)),
         Column("EXIT STATUS", _exit_status),
@@ -336,6 +337,16 @@ def _day(board: Board, now: datetime) -> str:
 
 def _idle(board: Board, now: datetime) -> str:
     return "" if board.ended else span((now - board.active).total_seconds())
+
+
+def _sources(board: Board) -> list[str]:
+    """Return the sources of a board, the last with the runs and places that were taken out."""
+    if not board.removed or not board.sources:
+        return board.sources
+    left_out = ", ".join(board.removed[:_SHOWN_REMOVED])
+    if more := len(board.removed) - _SHOWN_REMOVED:
+        left_out += f" and {more:,} more" if more > 0 else ""
+    return [*board.sources[:-1], f"{board.sources[-1]} without {left_out}"]
 
 
 def _exit_status(board: Board) -> str:

@@ -174,7 +174,7 @@ def start(
     trials = _numbers(trial_ids or [])
     configured = _read_config(config or [], config_file)
     if words or trials:
-        for kind in _WHAT:
+        for kind in (*_WHAT, "removed"):
             configured.pop(kind, None)
     elif not any(configured.get(kind) for kind in _WHAT):
         raise ValueError("say what to show: tbhub start 7, tbhub start ./runs, tbhub start all")
@@ -336,8 +336,9 @@ def _read_config(pairs: list[str], file: str | None) -> dict[str, Any]:
     values = dict(found.values)
     if "runs" in values:
         values["runs"] = absolute_paths(values["runs"])
-    if "added" in values:
-        values["added"] = [absolute_paths(each) for each in values["added"]]
+    for kind in ("added", "removed"):
+        if kind in values:
+            values[kind] = [absolute_paths(each) for each in values[kind]]
     if "uris" in values:
         values["uris"] = [uri if is_uri(uri) else absolute(uri) for uri in values["uris"]]
     return values

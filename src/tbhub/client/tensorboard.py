@@ -551,7 +551,8 @@ def difference_from_request(board: Board, new: NewBoard) -> str | None:
     options = new.options
     if not options.template:  # the board may have a default
         options = options.model_copy(update={"template": board.options.template})
-    if requested <= set(board.sources) and options == board.options:
+    is_whole = requested <= set(board.sources) and bool(new.removed) == bool(board.removed)
+    if is_whole and options == board.options:
         return None
     return (
         f"the board of the key {new.key} was there already: it shows {', '.join(board.sources)}, "

@@ -175,15 +175,14 @@ def set_asked(connection: Connection, board_id: str, asked: Asked, key: str) -> 
     connection.execute(update(boards).where(boards.c.id == board_id), values)
 
 
-def unchanged(connection: Connection, ids: Sequence[str]) -> set[str]:
-    """Return which boards were asked for nothing more and nothing less since they were made."""
-    found = set()
-    for chunk in chunks(ids):
-        chosen = select(boards.c.id, boards.c.selector, boards.c.asked)
-        for row in connection.execute(chosen.where(boards.c.id.in_(chunk))):
-            if not Asked.from_json(row.selector, row.asked["asked"]).is_changed:
-                found.add(row.id)
-    return found
+def renew_key(connection: Connection, board_id: str) -> str:
+    """Store the key of what a board shows now, see `Asked.key`, and return it."""
+    asked, options = asked_of(connection, board_id), options_of(connection, board_id)
+    mine = boards.c.id == board_id
+    follow = connection.execute(select(boards.c.follow).where(mine)).scalar_one()
+    key = asked.key(options, follow)
+    connection.execute(update(boards).where(mine), {"sources_key": key})
+    return key
 
 
 def set_shown(connection: Connection, board_id: str, asked: Asked, shown: Shown) -> None:
@@ -291,12 +290,23 @@ def boards_of(connection: Connection, board_ids: Sequence[str]) -> dict[str, Boa
         named = Numbers(frozenset(shown["trials"]), frozenset(shown["experiments"]))
         numbers |= named | named_by(asked)
     deleted = find_deleted(connection, numbers)
+    removed = _named(connection, {each for _, asked in given for each in asked.removed})
     return {
-        row["id"]: _board(row, without_deleted(asked, deleted), deleted) for row, asked in given
+        row["id"]: _board(row, without_deleted(asked, deleted), deleted, removed)
+        for row, asked in given
     }
 
 
-def _board(row: dict[str, Any], asked: Asked, deleted: Numbers) -> Board:
+def _named(connection: Connection, run_ids: Collection[int]) -> dict[int, tuple[str, str]]:
+    """Return the names and locations of runs, by number."""
+    chosen = select(runs.c.id, runs.c.name, runs.c.location)
+    rows = connection.execute(chosen.where(among(connection, runs.c.id, run_ids)))
+    return {row.id: (row.name, row.location) for row in rows}
+
+
+def _board(
+    row: dict[str, Any], asked: Asked, deleted: Numbers, named: Mapping[int, tuple[str, str]]
+) -> Board:
     shown = row.pop("asked")["shown"]
     words, now = asked.words(), asked.current()
     # Of places that are runs we know, nothing else says that they were named.
@@ -305,6 +315,11 @@ def _board(row: dict[str, Any], asked: Asked, deleted: Numbers) -> Board:
     row["trials"] = [each for each in shown["trials"] if each not in deleted.runs]
     row["uris"] = row["sources"]
     row["sources"] = words
+    places = asked.places_left_out()
+    out = [named[number] for number in asked.removed]
+    above = frozenset(places)
+    names = [name for name, location in out if above.isdisjoint(location_above(location))]
+    row["removed"] = [*names, *(str(Location(uri)) for uri in places)]
     row["options"] = BoardOptions.model_validate(row["options"])
     row["host"] = row.pop("host_id")
     row["url"] = ""

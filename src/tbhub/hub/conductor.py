@@ -36,6 +36,7 @@ from tbhub.boards import life as lives
 from tbhub.boards.life import READY, Life, Say
 from tbhub.boards.pet_names import pet_name
 from tbhub.catalog.runs import load_runs
+from tbhub.catalog.selection import Location, RunNumber
 from tbhub.database.engine import Database
 from tbhub.database.tables import board_runs, boards
 from tbhub.errors import TbhubError
@@ -139,9 +140,12 @@ class Conductor:
             NotFound, Ambiguous: See `Registry.find`.
         """
         found = await self.get(caller, board)
-        asked: Asked = await self._keeper.read(
-            lambda connection: existing(connection, store.asked_of(connection, found.id))
-        )
+
+        def look(connection: Connection) -> tuple[Asked, list[str]]:
+            asked = existing(connection, store.asked_of(connection, found.id))
+            return asked, asked.places_left_out()
+
+        asked, places = await self._keeper.read(look)
         runs, added = asked.selectors()
         now = asked.current()
         named = [_TRIAL.fullmatch(source) for source in found.sources]
@@ -153,6 +157,10 @@ class Conductor:
             "experiments": list(now.experiments),
             "trials": sorted({*now.trials, *(int(each[1]) for each in named if each)}),
             "uris": [*now.uris, *now.added_uris],
+            "removed": [
+                *(str(RunNumber(each)) for each in asked.removed),
+                *(str(Location(each)) for each in places),
+            ],
             "follow": found.follow,
             "workspace": found.workspace,
             "options": found.options.model_dump(),
@@ -335,6 +343,11 @@ class Conductor:
         caller.require("write", "member")
         sources.check_options(new.options)
         asked = sources.asked_of(new)
+        if new.removed:
+            whole = asked
+            asked = await self._keeper.read(
+                lambda connection: sources.leave_out(connection, whole, new.removed, caller.visible)
+            )
         if new.launcher not in (None, self._launcher):
             raise BadRequest(
                 f"This hub serves boards by the launcher {self._launcher}, not by {new.launcher}; "
@@ -373,14 +386,14 @@ class Conductor:
                 for each in [each for each in mine if each.sources_key == key]:
                     await self._followed.rename_sources(each)  # to what they mean now
                 alike = [each for each in mine if each.sources_key == key]
-                kept = await self._unchanged(alike) - (await self._missing(caller, alike)).keys()
-                mine = [each for each in alike if each.id in kept]
+                missing = await self._missing(caller, alike)
+                mine = [each for each in alike if each.id not in missing]
             there = max(mine, key=lambda each: (each.is_live, each.created), default=None)
             if there is None:
                 return await self._create(caller, new, asked)
-            missing = (await self._missing(caller, [there])).get(there.id)
-            if missing is not None:
-                raise Forbidden(missing)
+            reason = (await self._missing(caller, [there])).get(there.id)
+            if reason is not None:
+                raise Forbidden(reason)
             if new.key is None:  # a name may mean several runs by now
                 await self._keeper.read(
                     lambda connection: self._look_up(connection, caller, new, asked)
@@ -389,14 +402,6 @@ class Conductor:
                 await self._followed.refresh(there)
             await self._start(there)
             return there
-
-    async def _unchanged(self, entries: Sequence[Entry]) -> set[str]:
-        """Return which boards still show what they were made with."""
-        ids = [each.id for each in entries]
-        found: set[str] = await self._keeper.read(
-            lambda connection: store.unchanged(connection, ids)
-        )
-        return found
 
     async def _create(self, caller: Caller, new: NewBoard, asked: Asked) -> Entry:
         for _ in range(_TRIES):

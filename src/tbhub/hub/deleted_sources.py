@@ -27,11 +27,17 @@ class Numbers:
 
 
 def named_by(asked: Asked) -> Numbers:
-    """Return the runs and experiments that the sources of a board name one by one."""
+    """Return the runs and experiments that a board names one by one, also those taken out."""
     selections = [bound(parse(each), asked.meant) for each in (asked.selector, *asked.added)]
     terms = [term for each in selections for term in each.terms]
     return Numbers(
-        frozenset((*asked.trials, *(each.number for each in terms if isinstance(each, RunNumber)))),
+        frozenset(
+            (
+                *asked.trials,
+                *asked.removed,
+                *(each.number for each in terms if isinstance(each, RunNumber)),
+            )
+        ),
         frozenset((*asked.experiments, *(each.number for each in terms if _is_experiment(each)))),
     )
 
@@ -69,6 +75,7 @@ def without_deleted(asked: Asked, deleted: Numbers) -> Asked:
             return term.number in deleted.runs
         return _is_experiment(term) and term.number in deleted.experiments
 
+    removed = tuple(each for each in asked.removed if each not in deleted.runs)
     words: list[str] = []
 
     def left_of(selector: str) -> str:
@@ -86,7 +93,7 @@ def without_deleted(asked: Asked, deleted: Numbers) -> Asked:
     selector, *added = map(left_of, (asked.selector, *asked.added))
     words += map(run_word, deleted.runs.intersection(asked.trials))
     words += map(experiment_word, deleted.experiments.intersection(asked.experiments))
-    if not words:
+    if not words and removed == asked.removed:
         return asked
     return replace(
         asked,
@@ -94,6 +101,7 @@ def without_deleted(asked: Asked, deleted: Numbers) -> Asked:
         added=tuple(filter(None, added)),
         trials=tuple(each for each in asked.trials if each not in deleted.runs),
         experiments=tuple(each for each in asked.experiments if each not in deleted.experiments),
+        removed=removed,
         deleted_words=tuple(dict.fromkeys((*asked.deleted_words, *words))),
         meant={word: number for word, number in asked.meant.items() if word not in words},
     )

@@ -51,8 +51,12 @@ class Followed:
 
     async def change(self, entry: Entry, change: Callable[[Connection], Shown]) -> None:
         """Makes a board show something else; its host is told."""
+
+        def save(connection: Connection) -> tuple[Shown, str]:
+            return change(connection), store.renew_key(connection, entry.id)
+
         async with entry.lock:
-            shown: Shown = await self._keeper.write(change)
+            shown, entry.sources_key = await self._keeper.write(save)
             entry.workspaces = shown.workspaces
             entry.has_places |= bool(shown.uris)
             entry.stale = True

@@ -20,7 +20,7 @@ from sqlalchemy import Column, Connection, select
 
 from tbhub.api.models import BoardOptions, NewBoard
 from tbhub.api.problems import Ambiguous, BadRequest, NotFound
-from tbhub.catalog.resolve import not_absolute, resolve
+from tbhub.catalog.resolve import location_above, location_spellings, not_absolute, resolve
 from tbhub.catalog.selection import (
     ExperimentNumber,
     Location,
@@ -111,22 +111,34 @@ class Asked:
         words = chain.from_iterable(_units(parse(each)) for each in (now.selector, *plain))
         return ", ".join(dict.fromkeys(words)), others
 
-    @property
-    def is_changed(self) -> bool:
-        """Whether something was added or taken out since the board was made."""
-        changes = (self.added, self.added_uris, self.removed, self.removed_uris, self.removed_words)
-        return any(changes)
+    def places_left_out(self) -> list[str]:
+        """Return the places that were taken out of others that are shown."""
+        if not self.removed_uris:
+            return []
+        now = self.current()
+        selections = map(parse, (now.selector, *now.added))
+        shown = {location_spellings(each.uri)[-1] for each in _places(now, selections)}
+        return [
+            uri
+            for uri in self.removed_uris
+            if not shown.isdisjoint(location_above(location_spellings(uri)[-1])[1:])
+        ]
 
     def key(self, options: BoardOptions, follow: bool) -> str:
-        """Alike for boards that would show the same, as they were made."""
+        """Return what is alike for boards that show the same."""
+        now = self.current()
+        selector, added = self.selectors()
+        named = frozenset(_units(parse(selector)))
+        left_out = [sorted(self.removed), sorted(self.places_left_out())]
         fields = [
-            self.selector,
-            sorted(set(self.experiments)),
-            sorted(set(self.trials)),
-            sorted(set(self.uris)),
+            selector,
+            sorted({n for n in now.experiments if experiment_word(n) not in named}),
+            sorted({n for n in now.trials if run_word(n) not in named}),
+            sorted({u for u in (*now.uris, *now.added_uris) if _place_word(u) not in named}),
             options.model_dump(),
             follow,
-            *([self.added] if self.added else []),
+            *([added] if added else []),
+            *([left_out] if any(left_out) else []),
         ]
         return hashlib.sha256(orjson.dumps(fields)).hexdigest()
 
@@ -200,6 +212,31 @@ def _whole(uri: str) -> str:
     if not os.path.isabs(path) or "\0" in path:
         raise not_absolute(uri)
     return os.path.normpath(path)
+
+
+def leave_out(
+    connection: Connection, asked: Asked, removed: Sequence[str], visible: Visible
+) -> Asked:
+    """Return what a board is asked for without some runs and places.
+
+    Args:
+        removed: Selectors.
+
+    Raises:
+        NotFound, Ambiguous: See `show`.
+    """
+    selections = [parsed(each) for each in removed if each.strip()]
+    joinable = [str(each) for each in selections if _is_joinable(each)]
+    others = [str(each) for each in selections if not _is_joinable(each)]
+    found = [
+        named_runs(connection, Asked(selector), visible)
+        for selector in filter(None, (", ".join(joinable), *others))
+    ]
+    return replace(
+        asked,
+        removed=_union([each.run_ids for each in found]),
+        removed_uris=_union([each.uris for each in found]),
+    )
 
 
 def check_options(options: BoardOptions) -> None:
@@ -467,7 +504,25 @@ def remove(
     for each in map(parse, (now.selector, *now.added)):
         if each.phrase and is_gone(each.phrase):  # one name with blanks
             words += _units(each)
-    return replace(after, removed_words=_union([asked.removed_words, words]))
+    after = replace(after, removed_words=_union([asked.removed_words, words]))
+    covered = _covered(connection, after.current(), was, visible)
+    return replace(after, removed=_union([after.removed], gone - covered))
+
+
+def _covered(connection: Connection, asked: Asked, was: Shown, visible: Visible) -> frozenset[int]:
+    """Return the runs that a board shows by its sources if none is left out.
+
+    Args:
+        was: What it showed. By a filter, an order or a limit each of these runs may come again.
+    """
+    selections = [parse(each) for each in (asked.selector, *asked.added)]
+    try:
+        shown = show(connection, replace(asked, removed=()), visible, skip_missing=True)
+    except (NotFound, Ambiguous):
+        return frozenset(was.run_ids)
+    below = ids_below(connection, shown.uris, visible)
+    again = () if all(map(_is_plain, selections)) else was.run_ids
+    return frozenset((*shown.run_ids, *below, *again))
 
 
 def _all_units(asked: Asked) -> list[str]:

@@ -1388,6 +1388,11 @@ export interface components {
             problem: string;
             reason?: components["schemas"]["Reason"] | null;
             /**
+             * Removed
+             * @default []
+             */
+            removed: string[];
+            /**
              * Requests
              * @default 0
              */
@@ -1918,6 +1923,7 @@ export interface components {
          *
          *     Args:
          *         added: More selectors, each with a filter, an order and a limit of its own.
+         *         removed: Selectors of runs and places to leave out of the rest.
          *         key: Get-or-create: with the same key the same board is answered, started if it was not.
          *         reuse: Answer a live board of the caller's with the same sources, or start a stopped one.
          *         launcher: What the hub must serve boards by; none: whatever it does.
@@ -1958,6 +1964,11 @@ export interface components {
              *     }
              */
             options: components["schemas"]["BoardOptions"];
+            /**
+             * Removed
+             * @default []
+             */
+            removed: string[];
             /**
              * Reuse
              * @default false
