@@ -256,6 +256,7 @@ def test_boards_of_an_experiment_are_named_by_their_places(hub: HubProcess, logs
     assert long is not None
     assert long.display_name == "y" * 100 + " logs"
     assert name(logs / "b", args={"window_title": "mine"}) == "mine"
+    assert name(logs / "c", args={"window_title": None}) == "7 c"
 
 
 def test_the_limit_of_a_new_board_is_part_of_its_request(tmp_path: Path) -> None:

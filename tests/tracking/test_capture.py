@@ -16,6 +16,7 @@ import pytest
 
 import tbhub
 from support.hub import HubProcess, eventually
+from support.preemption import children
 from tbhub.publisher.spool import all_spools
 from tracking.test_command import TBHUB, known, python, run, start
 
@@ -98,6 +99,16 @@ def offline(*arguments: object, **options: Any) -> subprocess.CompletedProcess[s
 def await_ready(process: subprocess.Popen[str]) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
+
+
+def adopting_process(process: subprocess.Popen[str]) -> int:
+    """Return the process that adopts event files for a `tbhub run`."""
+    (found,) = (
+        each
+        for each in children(process.pid)
+        if b"tbhub.tracking.capture" in Path(f"/proc/{each}/cmdline").read_bytes()
+    )
+    return found
 
 
 def finish(process: subprocess.Popen[str]) -> str:
@@ -249,8 +260,11 @@ def test_files_of_a_program_that_is_not_tracked_are_not_adopted(begin: Begin, pl
     """tensorboardX names no process, and the program has ended before anything looks at it."""
     process = begin("--offline", *python(SLOW_X, "runs/mine", "mine"))
     await_ready(process)
+    adopting = adopting_process(process)
+    os.kill(adopting, signal.SIGSTOP)
     for directory in ("runs/other", str(place / "other")):
         subprocess.run([sys.executable, "-c", TENSORBOARDX, directory], check=True)
+    os.kill(adopting, signal.SIGCONT)
     said = finish(process)
     assert kept() == {".": {"mine": [1, 2]}}
     assert "adopted 1 event file from runs/mine" in said

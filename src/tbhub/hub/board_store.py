@@ -316,7 +316,7 @@ def _board(
     row["uris"] = row["sources"]
     row["sources"] = words
     places = asked.places_left_out()
-    out = [named[number] for number in asked.removed]
+    out = [named[number] for number in asked.removed if number in named]
     above = frozenset(places)
     names = [name for name, location in out if above.isdisjoint(location_above(location))]
     row["removed"] = [*names, *(str(Location(uri)) for uri in places)]

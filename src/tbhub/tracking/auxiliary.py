@@ -142,8 +142,9 @@ def _create(
             raise
         warn(f"the hub serves the board by its launcher {has}, not by {wanted.launcher}")
         board = create(None)
-    if flags.title and board.details.name != flags.title[:_MAX_NAME]:
-        warn(f"the board was there already: it is called {board.details.name}, not {flags.title}")
+    title = (flags.title or "")[:_MAX_NAME]
+    if title and board.details.name != title:
+        warn(f"the board was there already: it is called {board.details.name}, not {title}")
     # A board that was there already has a limit of its own, or has used up a part of it.
     has_limit = math.isclose(board.details.max_runtime or 0, timeout_secs)
     if not has_limit or board.details.deadline is not None:

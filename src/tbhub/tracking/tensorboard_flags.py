@@ -41,7 +41,7 @@ def read_flags(args: Mapping[str, Any] | Iterable[str] | None) -> Flags:
         elif name == "logdir":
             found.log_dir = value
         elif name == "window_title":
-            found.title = str(value)
+            found.title = None if value is None else str(value)
         elif name == "samples_per_plugin":
             _read_samples(found, value)
         else:
