@@ -66,3 +66,20 @@ def test_older_files_are_neither_published_nor_waited_for(tmp_path: Path) -> Non
     assert spool.backlog().files == 1
     assert publish_now(spool).files == 0
     assert sorted(file.name for file in target.rglob("*")) == ["new.txt"]
+
+
+def test_files_of_a_later_run_are_not_published_as_those_of_an_ended_one(tmp_path: Path) -> None:
+    directory, target = tmp_path / "own", tmp_path / "target"
+    directory.mkdir()
+    spool = make_spool(str(target), directory)
+    (directory / "mine.txt").write_text("mine")
+    publisher, store = spool.open(None)
+    spool.freeze(find_older(directory).files)  # while it is published
+    (directory / "other.txt").write_text("other")
+    assert publisher.publish().files == 0
+    store.close()
+    spool.freeze(find_older(directory).files)  # a third run
+    assert spool.backlog().files == 0
+    assert sorted(file.name for file in target.rglob("*")) == ["mine.txt"]
+    spool.thaw()
+    assert spool.backlog().files == 1

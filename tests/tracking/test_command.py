@@ -328,6 +328,26 @@ file.write(b"second")
     assert Path(known(hub)["location"], "samples.bin").read_bytes() == b"first second"
 
 
+def test_runs_that_were_offline_in_one_directory_have_their_own_points(
+    hub: HubProcess, tmp_path: Path
+) -> None:
+    code = """
+import sys, tbhub
+with tbhub.Run("default", name=sys.argv[1], logdir=sys.argv[2], offline=True) as run:
+    run.log_metrics({sys.argv[1]: 1.0})
+"""
+    for name in ("first", "second", "third"):
+        arguments = [sys.executable, "-c", code, name, str(tmp_path / "own")]
+        subprocess.run(arguments, check=True, timeout=90)
+    assert run("sync").returncode == 0
+    names = []
+    for number in (1, 2, 3):
+        names.append(known(hub, number)["name"])
+        points = tbhub.load(known(hub, number)["location"])
+        assert [tag for part in points.values() for tag in part.scalars] == names[-1:]
+    assert sorted(names) == ["first", "second", "third"]
+
+
 def test_what_nohup_ignores_stays_ignored(hub: HubProcess) -> None:
     code = """
 import os, signal

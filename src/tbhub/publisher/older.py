@@ -1,9 +1,10 @@
-"""Which files of a user's directory are not a run's: those that were there before it.
+"""Which files of a user's directory are not a run's: from before it, or of a run after it.
 
     foreign = in the directory when the run was started
               and, if the run was resumed, begun before its first start or while the directory was
               another run's
               and, unless it is an event file, unchanged since
+              or not in the directory when another run was started there, after this one had ended
 
 An event file that grows again is still an earlier run's: a writer begins a file of its own. Another
 file that has changed (a log, a checkpoint under the same name) is the run's. Which run a directory
@@ -81,14 +82,45 @@ def begin_session(directory: Path, names: Collection[str], attempt: int | None =
             os.close(record)
 
 
+class FinalFiles:
+    """The paths that were in a directory when another run was started there.
+
+    They are known once that has happened, also while what the ended run had left is published.
+
+    Args:
+        record: The file with the paths, which need not exist.
+    """
+
+    def __init__(self, record: Path) -> None:
+        self._record = record
+        self._paths: frozenset[str] | None = None
+
+    def excludes(self, path: str) -> bool:
+        """Return whether a file was not there then."""
+        if self._paths is None:
+            try:
+                self._paths = frozenset(json.loads(self._record.read_bytes()))
+            except (OSError, ValueError):  # no other run has come
+                return False
+        return path not in self._paths
+
+
 @dataclass(frozen=True)
 class Older:
-    """Files that were there before a run, as they were then, by their paths with slashes."""
+    """Files of a user's directory that are not a run's.
+
+    Attributes:
+        files: Those that were there before the run, as they were then, by their paths with slashes.
+        final: Which files the run can have.
+    """
 
     files: Mapping[str, Look] = field(default_factory=dict)
+    final: FinalFiles | None = None
 
     def covers(self, path: str, look: Look) -> bool:
         """Return whether a file, as it is now, is not the run's."""
+        if self.final is not None and self.final.excludes(path):
+            return True
         before = self.files.get(path)
         return before is not None and (is_event_file(path) or before.has_same_content(look))
 
@@ -136,12 +168,13 @@ def write_older(path: Path, older: Older) -> None:
         unfinished.replace(path)
 
 
-def read_older(path: Path) -> Older:
-    """Return what was stored."""
+def read_older(path: Path, final: FinalFiles | None = None) -> Older:
+    """Return what was stored, and what is excluded since."""
     try:
-        return Older({name: Look(*look) for name, look in json.loads(path.read_bytes()).items()})
+        files = {name: Look(*look) for name, look in json.loads(path.read_bytes()).items()}
     except (OSError, ValueError, TypeError):
-        return Older()
+        files = {}
+    return Older(files, final)
 
 
 def _begun(file: Path, look: Look) -> float:

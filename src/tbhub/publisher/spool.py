@@ -11,6 +11,7 @@
         owed           what the hub has yet to be told of the run: nothing is removed before
         adopted.json   which files of `files/` are copies of files elsewhere, see `adopted`
         older.json     files that a directory of the user's had before the run, see `older`
+        final.json     all files of a user's directory, when another run was started there
         earlier.json   event files that earlier attempts wrote: what is written now comes behind
         reserve        room for these records when the disk is full, see `room`
         restoring      a restore was begun: files of the newest attempt may be missing
@@ -28,7 +29,7 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,7 +49,7 @@ from tbhub.publisher.files import (
     openness_of,
     read_link,
 )
-from tbhub.publisher.older import Older, read_older, write_older
+from tbhub.publisher.older import FinalFiles, Older, read_older, write_older
 from tbhub.publisher.plan import Look, Openness, is_growing
 from tbhub.publisher.publisher import Backlog, Progress, Publisher, told
 from tbhub.publisher.records import boundary_before, is_torn_record
@@ -65,7 +66,7 @@ PATIENCE = Patience(retries=2, total=30)
 _FILES, _TARGET, _STATE = "files", "target.json", "state.json"
 _LOCK, _WRITERS, _LOG = "lock", "writers", "log"
 _RUN, _OWED = "run.json", "owed"
-_ADOPTED, _OLDER = "adopted.json", "older.json"
+_ADOPTED, _OLDER, _FINAL = "adopted.json", "older.json", "final.json"
 _WANTED = "wanted"
 _EARLIER, _FENCED = "earlier.json", "fenced"
 _WANTED_SECONDS = 5.0
@@ -218,12 +219,21 @@ class Spool:
         return self.path / _ADOPTED
 
     def older(self) -> Older:
-        """Return the files of the directory that are not published: they were there before."""
-        return read_older(self.path / _OLDER)
+        """Return the files of the directory that are not published: they are not the run's."""
+        return read_older(self.path / _OLDER, FinalFiles(self.path / _FINAL))
 
     def leave_out(self, older: Older) -> None:
         """Have files that were there before not published."""
         write_older(self.path / _OLDER, older)
+
+    def freeze(self, paths: Iterable[str]) -> None:
+        """Publish no files of a user's directory but these: another run uses it from now on."""
+        if not self.is_own and not (self.path / _FINAL).exists():
+            write_record(self.path / _FINAL, json.dumps(sorted(paths)))
+
+    def thaw(self) -> None:
+        """Publish new files again: the run is resumed."""
+        (self.path / _FINAL).unlink(missing_ok=True)
 
     def catch_up(self) -> None:
         """Copy the rest of adopted files whose copying process was killed."""

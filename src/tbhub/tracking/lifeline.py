@@ -42,7 +42,7 @@ from tbhub.publisher.older import Older, begin_session, find_foreign, find_older
 from tbhub.publisher.plan import latest_stamp
 from tbhub.publisher.publisher import Backlog
 from tbhub.publisher.restorer import Progress, Restored, RestoreError, Restorer
-from tbhub.publisher.spool import Spool, check_spool, make_spool, redirect
+from tbhub.publisher.spool import Spool, all_spools, check_spool, make_spool, redirect
 from tbhub.publisher.state import State
 from tbhub.storage.errors import NotFound
 from tbhub.storage.joined import readable
@@ -678,16 +678,27 @@ class Lifeline:
         names = self._names()
         first_start = self.started.run.created.timestamp() if self.started is not None else 0.0
         is_resumed = self.started.attempt > 1 if self.started is not None else self._resumes
+        there = find_older(logdir)
+        self._freeze_others(logdir, spool, there)
         if known is not None:
+            spool.thaw()
             found = find_foreign(logdir, names, 0.0, State(spool.state).has_published)
             self.older = Older({**found.files, **known.files})
         elif is_resumed:
             self.older = find_foreign(logdir, names, first_start)
         else:
-            self.older = find_older(logdir)
+            self.older = there
         spool.leave_out(self.older)
         self._written_by = last_attempt(logdir, names)
         begin_session(logdir, names, self.started.attempt if self.started is not None else None)
+
+    def _freeze_others(self, logdir: Path, spool: Spool, there: Older) -> None:
+        """Keep this run's files out of what ended runs of the directory have yet to publish."""
+        for other in all_spools():
+            is_here = other.directory == logdir.absolute() and other.path != spool.path
+            if is_here and not other.is_held():
+                with suppress(OSError):  # published and removed by now
+                    other.freeze(there.files)
 
     def _names(self) -> list[str]:
         """Return what this run is known by on this machine."""
