@@ -124,8 +124,10 @@ def test_a_file_that_another_process_has_open_is_not_deleted(tmp_path: Path) -> 
     (spool.directory / "a.bin").write_bytes(b"first")
     other = elsewhere(spool, "opened = (spool.directory / 'a.bin').open('a')")
     assert publish_now(spool) == Backlog()
+    (spool.directory / "link.bin").symlink_to(spool.directory / "a.bin")
     assert spool.open_files() == ["a.bin"]
     assert not remove_published(spool)
+    (spool.directory / "link.bin").unlink()
     assert (spool.directory / "a.bin").read_bytes() == b"first"
     other.kill()
     other.communicate(timeout=PATIENCE)

@@ -272,7 +272,8 @@ class Spool:
             return []
         top = os.path.realpath(self.directory)
         paths = [os.path.join(top, path) for path, _, _ in all_files(self.directory, self.exclude)]
-        found = [path for path in paths if openness_of(Path(path)) is Openness.OPEN]
+        own = [path for path in paths if not os.path.islink(path)]
+        found = [path for path in own if openness_of(Path(path)) is Openness.OPEN]
         ours = _opened_by_us() if found else set()
         return [os.path.relpath(path, top) for path in found if path not in ours]
 
