@@ -260,6 +260,30 @@ def test_large_file_rewritten_while_it_is_uploaded(directory: Path, tmp_path: Pa
     assert seen == [*[set()] * (len(seen) - 1), {2}]  # never a part, nor parts of two versions
 
 
+def test_a_large_version_does_not_replace_a_small_one_that_came_after_it(
+    directory: Path, tmp_path: Path
+) -> None:
+    let_through = threading.Event()
+
+    class Slow(LocalStore):
+        def put(self, path: str, data: bytes | FileSource) -> str:
+            assert len(data.read_all() if isinstance(data, FileSource) else data) < 100 or (
+                let_through.wait(60)
+            )
+            return super().put(path, data)
+
+    file = directory / "last.ckpt"
+    file.write_bytes(bytes(2 << 20))
+    publishing = publisher(directory, Slow(tmp_path / "place"))
+    assert publishing.publish() == Backlog(1, 2 << 20)
+    (directory / "last.ckpt.tmp").write_bytes(b"small")
+    (directory / "last.ckpt.tmp").replace(file)
+    publishing.publish()
+    let_through.set()
+    assert publishing.close(60) == Backlog()
+    assert (tmp_path / "place/p/last.ckpt").read_bytes() == b"small"
+
+
 def test_metrics_pass_a_large_file(directory: Path, tmp_path: Path) -> None:
     let_through = threading.Event()
 

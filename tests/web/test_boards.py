@@ -81,7 +81,7 @@ def test_a_board_is_started_from_a_query_and_opens_in_the_frame(
 
 def test_a_path_or_uri_without_known_runs_is_no_mistake(hub: HubProcess, visit: Open) -> None:
     one = visit(hub)
-    one.expected += ["404", "422"]
+    one.expected += ["400", "404", "422"]
     page = one.open("/boards")
     page.get_by_role("button", name="Start a board").first.click()
     field = page.get_by_label("Which runs")
@@ -98,9 +98,13 @@ def test_a_path_or_uri_without_known_runs_is_no_mistake(hub: HubProcess, visit: 
     field.fill(f"{root}/mnist")
     dialog.get_by_text("2 runs are known so far: ").wait_for()
     uri = "oss://bucket/prefix"
-    for wrong in (f"{uri}, no-such-run", f"{uri} where lr < 1", "./relative"):
+    for wrong, why in (
+        (f"{uri}, no-such-run", "There is no run"),
+        (f"{uri} where lr < 1", "There is no run"),
+        ("./relative", "./relative: the hub needs the whole path"),
+    ):
         field.fill(wrong)
-        dialog.locator(".problem").get_by_text("There is no run").wait_for()
+        dialog.locator(".problem").get_by_text(why).wait_for()
     field.fill(f"{root}/mnist, /no/such/place")
     dialog.get_by_text(f"below {root}/mnist, /no/such/place.").wait_for()
     dialog.get_by_role("button", name="Start a board").click()

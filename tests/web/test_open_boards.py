@@ -11,7 +11,7 @@ import pytest
 from support.hub import HubProcess
 from support.pages import Open, Visit, log_runs
 
-REFUSED = ["401", "403", "404", "410", "503"]
+REFUSED = ["401", "403", "404", "410", "503", "ERROR"]  # the last is TensorBoard's word for them
 STATUS = "tbhub-status"
 
 

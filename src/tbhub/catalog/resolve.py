@@ -149,7 +149,7 @@ class Scope:
     trials: tuple[int, ...]
     uris: tuple[str, ...]
     wide: bool
-    meant: Mapping[str, int]
+    meant: Mapping[str, int] = field(default_factory=dict)
 
 
 def find_scope(

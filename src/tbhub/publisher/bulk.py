@@ -41,6 +41,11 @@ class BulkUploads:
         for _ in range(missing):
             threading.Thread(target=self._work, name="tbhub-bulk", daemon=True).start()
 
+    def has(self, path: str) -> bool:
+        """Return whether a file is being uploaded."""
+        with self._lock:
+            return path in self._active
+
     def wait(self, timeout: float) -> None:
         """Wait until no file is being uploaded, so many seconds at most."""
         with self._idle:

@@ -354,6 +354,8 @@ class Publisher:
 
             def work(path: str) -> None:
                 nonlocal saved_at
+                if self._bulk.has(path):  # a larger version, which must not replace this one
+                    return
                 is_late = time.monotonic() - begun_at > _PASS_SECONDS and not everything
                 if is_late and not self._is_growing(path):
                     self._is_cut_short = True
