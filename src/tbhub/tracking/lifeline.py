@@ -494,23 +494,35 @@ class Lifeline:
 
     def _tell_life(self, started: StartedRun) -> None:
         assert self._hub is not None
+        self._tell_unsaid(self._hub, started)
+        beat = calls.build(Heartbeat, attempt=started.attempt)
+        self._hub.heartbeat(started.run.id, beat)
+
+    def _tell_unsaid(self, hub: Hub, started: StartedRun) -> None:
+        """Tell the hub of hyperparameters; they stay unsaid if it does not answer."""
         with self._lock:
-            unsaid, self._unsaid = self._unsaid, {}
+            unsaid = dict(self._unsaid)
+        if not unsaid:
+            return
+        is_answered = True
         try:
-            if unsaid:
-                change = calls.build(RunChange, hparams=unsaid)
-                self._hub.change_run(started.run.id, change)
-            beat = calls.build(Heartbeat, attempt=started.attempt)
-            self._hub.heartbeat(started.run.id, beat)
+            hub.change_run(started.run.id, calls.build(RunChange, hparams=unsaid))
         except _PASSING:
-            with self._lock:
-                self._unsaid = {**unsaid, **self._unsaid}
+            is_answered = False
             raise
+        finally:
+            if is_answered:
+                with self._lock:
+                    for name, value in unsaid.items():
+                        if self._unsaid.get(name) == value:
+                            del self._unsaid[name]
 
     def _tell_end(self, ended: dict[str, object]) -> bool:
         if self.started is None or self._hub is None:
             return False
         finish = calls.build(Finish, attempt=self.started.attempt, **ended)
+        with suppress(TbhubError, ValueError):  # the other thread may still wait for an answer
+            self._tell_unsaid(self._hub, self.started)
         try:
             self._hub.finish_run(self.started.run.id, finish)
         except Fenced as error:
