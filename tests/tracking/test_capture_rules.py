@@ -119,7 +119,8 @@ def test_what_is_searched(tmp_path: Path) -> None:
     (tmp_path / "env" / "pyvenv.cfg").touch()
     (tmp_path / "home" / "hub.db").touch()
     (tmp_path / "store" / ".tbhub-storage").touch()
-    (tmp_path / "spool" / "1-3fa9" / "target.json").touch()
+    for each in ("target.json", "writers"):
+        (tmp_path / "spool" / "1-3fa9" / each).touch()
     (tmp_path / "link").symlink_to(tmp_path.parent / "outside")
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "file-link.tfevents").symlink_to(tmp_path / "a" / name)

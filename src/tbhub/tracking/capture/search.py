@@ -34,7 +34,7 @@ _MARKS = (  # names that are in a directory which is not searched
     {"pyvenv.cfg"},  # of a virtual environment
     {"hub.db"},  # of a hub's home
     {".tbhub-storage"},  # of the directory that a hub keeps the files of runs in
-    {"target.json", "files"},  # of a run's directory in a spool
+    {"target.json", "files", "writers"},  # of a run's directory in a spool
 )
 
 
